@@ -1,0 +1,48 @@
+# Two commands matter: `make demo` and `make test`. Both set up what they need, once.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+# pip reads these pins for every package it installs, build tools included.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test test-slow lint format docs benchmarks clean
+
+demo: $(READY)
+	@$(BIN)/clbr demo
+
+test: lint
+	$(BIN)/pytest
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)
+	$(BIN)/pdoc --output-directory site clbr
+	@echo "open site/index.html"
+
+benchmarks: $(READY)
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Made anew only when the pins or the package's own needs change.
+$(READY): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "clbr needs Python 3.11 or newer: make PYTHON=python3.11 ..."; exit 1; }
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "no venv module: apt-get install python3-venv, then again"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --editable '.[plot,test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Bundle recommendation with counterfactual learning."""

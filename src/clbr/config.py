@@ -1,0 +1,99 @@
+"""The base of every settings class: frozen, strict, TOML in and out."""
+
+import json
+import tomllib
+from difflib import get_close_matches
+from math import isfinite
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from clbr.errors import InputError
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """A hint for a misspelt word: the nearest known one, or all of them."""
+    close = get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
+
+
+class Config(BaseModel):
+    """Settings that cannot be changed once made and refuse what they do not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def make(cls, settings: dict[str, Any], source: str = "settings") -> Self:
+        """Build from plain values; `source` names their origin in the error."""
+        try:
+            # Through JSON, so that TOML's lists become tuples while "1" never becomes 1.
+            return cls.model_validate_json(json.dumps(settings))
+        except ValidationError as error:
+            raise InputError(f"{source}: " + "; ".join(cls._explain(error))) from None
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{source}: {error}") from None
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """Read the settings of one file."""
+        try:
+            settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not valid TOML ({error})") from None
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        return cls.make(settings, str(path))
+
+    def to_toml(self) -> str:
+        """The settings as TOML text, one line per field that is not None."""
+        return "\n".join(_lines(self.model_dump(mode="json"))) + "\n"
+
+    @classmethod
+    def _explain(cls, error: ValidationError) -> list[str]:
+        return [_explain_one(cls, fault) for fault in error.errors(include_url=False)]
+
+
+def _explain_one(cls: type[BaseModel], fault: Any) -> str:
+    *parents, key = fault["loc"] or ("",)
+    dotted = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] != "extra_forbidden":
+        return f"{dotted} = {fault['input']!r}: {fault['msg']}"
+    for part in parents:  # walk down to the settings class that refused the key
+        inner = cls.model_fields[part].annotation if part in cls.model_fields else None
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            cls = inner
+    return f"unknown key '{dotted}', {nearest(str(key), list(cls.model_fields))}"
+
+
+# The standard library reads TOML but does not write it, and settings need only this much of it.
+def _lines(table: dict[str, Any], prefix: str = "") -> list[str]:
+    lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if v is not None and not isinstance(v, dict)]
+    for k, v in table.items():
+        if isinstance(v, dict):
+            name = f"{prefix}{_key(k)}"
+            lines += ["", f"[{name}]", *_lines(v, f"{name}.")]
+    return lines
+
+
+def _key(key: str) -> str:
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if bare else _string(key)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and isfinite(value):
+        return repr(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
+    return str(value)

@@ -1,0 +1,153 @@
+"""BundleDataset: three relations and a split. One that exists is sound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clbr.config import nearest
+from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, is_increasing, sorted_codes
+from clbr.errors import InputError
+
+Split = Literal["train", "tune", "test"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Nodes:
+    """The users, bundles or items: how many, and what the outside world calls them."""
+
+    kind: Literal["user", "bundle", "item"]
+    count: int
+    ids: tuple[str, ...] | None = None
+    names: tuple[str | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.count <= MAX_NODES:
+            raise InputError(f"{self.count} {self.kind}s: expected between 1 and {MAX_NODES:,}")
+        for what, values in (("ids", self.ids), ("names", self.names)):
+            if values is not None and len(values) != self.count:
+                raise InputError(f"{len(values)} {self.kind} {what} for {self.count} {self.kind}s")
+        if self.ids is not None and len(self._index) != self.count:
+            raise InputError(f"two {self.kind}s have the same id")
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __repr__(self) -> str:
+        return f"{self.count:,} {self.kind}s"
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {label: index for index, label in enumerate(self.ids or ())}
+
+    def id(self, index: int) -> str:
+        """The outside id of a node: its number where it has no other."""
+        return self.ids[index] if self.ids is not None else str(int(index))
+
+    def label(self, index: int) -> str:
+        """What to show people: the name, or the id of a node without one."""
+        return (self.names[index] if self.names is not None else None) or self.id(index)
+
+    def index(self, id: str) -> int:
+        """The number of the node with this outside id."""
+        if self.ids is not None:
+            if id not in self._index:
+                raise InputError(f"unknown {self.kind} '{id}', {_nearest_id(id, self.ids)}")
+            return self._index[id]
+        if not (id.isascii() and id.isdigit() and int(id) < self.count):
+            raise InputError(f"unknown {self.kind} '{id}': expected a number from 0 to {self.count - 1}")
+        return int(id)
+
+
+def _nearest_id(id: str, ids: tuple[str, ...]) -> str:
+    return nearest(id, list(ids)) if len(ids) <= 1000 else f"for instance '{ids[0]}' is one"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BundleDataset:
+    """Who chose which bundles (split into train, tune and test), who chose which items, what is in a bundle.
+
+    Pairs are (n, 2) arrays of ids counted from 0. They are copied, sorted and locked; ids out of range,
+    a pair twice in a relation or in two splits, and an empty training set are refused.
+    """
+
+    name: str
+    users: Nodes
+    bundles: Nodes
+    items: Nodes
+    train: Pairs
+    tune: Pairs
+    test: Pairs
+    ui: Pairs
+    bi: Pairs
+    merged: Mapping[str, int] = field(default_factory=dict)
+    """How many repeated rows the reader merged, by table."""
+
+    def __post_init__(self) -> None:
+        sides = {
+            "ub": (self.users, self.bundles),
+            "ui": (self.users, self.items),
+            "bi": (self.bundles, self.items),
+        }
+        for part in ("train", "tune", "test", "ui", "bi"):
+            left, right = sides.get(part, sides["ub"])
+            object.__setattr__(self, part, _sound(part, getattr(self, part), left, right))
+        object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
+        if not len(self.train):
+            raise InputError(f"{self.name}: no user-bundle pair to train on")
+        self._refuse_shared("train", "tune")
+        self._refuse_shared("train", "test")
+        self._refuse_shared("tune", "test")
+
+    def _refuse_shared(self, one: Split, other: Split) -> None:
+        width = len(self.bundles)
+        mine = encode(self.pairs(one), width)
+        shared = mine[contains(encode(self.pairs(other), width), mine)]
+        if len(shared):
+            user, bundle = decode(shared[:1], width)[0]
+            raise InputError(
+                f"{self.name}: user {self.users.id(user)} and bundle {self.bundles.id(bundle)} are a pair in "
+                f"{one} and in {other} ({len(shared):,} such): a pair belongs to one split; delete it from the others"
+            )
+
+    def pairs(self, split: Split) -> Pairs:
+        """The user-bundle pairs of one split."""
+        if split not in ("train", "tune", "test"):
+            raise InputError(f"unknown split '{split}': train, tune or test")
+        return {"train": self.train, "tune": self.tune, "test": self.test}[split]
+
+    @cached_property
+    def popularity(self) -> NDArray[np.int64]:
+        """How many training users each bundle has."""
+        return np.bincount(self.train[:, 1], minlength=len(self.bundles))
+
+    def __repr__(self) -> str:
+        parts = [f"{name} {len(getattr(self, name)):,}" for name in ("train", "tune", "test", "ui", "bi")]
+        nodes = f"{self.users!r}, {self.bundles!r}, {self.items!r}"
+        return f"BundleDataset({self.name}: {nodes}; {', '.join(parts)})"
+
+
+def _sound(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
+    """A sorted, read-only copy, once every id is in range and no pair is there twice."""
+    pairs = np.asarray(given)
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), np.int32)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise InputError(f"{part}: expected an (n, 2) array of whole numbers, got {pairs.dtype} {pairs.shape}")
+    for column, nodes in enumerate((left, right)):
+        if len(pairs) and not (pairs[:, column].min() >= 0 and pairs[:, column].max() < len(nodes)):
+            row = int(np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= len(nodes)))[0])
+            raise InputError(f"{part}: row {row} has {nodes.kind} {pairs[row, column]}, expected 0 to {len(nodes) - 1}")
+    codes = sorted_codes(encode(pairs, len(right)))
+    if not is_increasing(codes):
+        twice = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
+        raise InputError(
+            f"{part}: {left.kind} {left.id(twice[0])} and {right.kind} {right.id(twice[1])} are a pair twice"
+        )
+    sound = decode(codes, len(right))
+    sound.flags.writeable = False
+    return sound

@@ -1,0 +1,72 @@
+"""Pairs of ids as (n, 2) arrays, and their codes: one sortable number for each pair."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Pairs = NDArray[np.int32]
+Codes = NDArray[np.int64]
+Relation = Literal["ub", "ui", "bi"]
+
+MAX_NODES = 100_000_000
+"""More users, bundles or items than this are taken for a mistake."""
+
+
+def as_pairs(values: ArrayLike) -> Pairs:
+    """An (n, 2) int32 array of any shape-compatible input; no values at all give (0, 2)."""
+    pairs = np.asarray(values)
+    return pairs.reshape(-1, 2).astype(np.int32, copy=False) if pairs.size else np.empty((0, 2), np.int32)
+
+
+def encode(pairs: Pairs, width: int) -> Codes:
+    """left * width + right: sorting codes sorts pairs, equal codes are equal pairs."""
+    return pairs[:, 0].astype(np.int64) * width + pairs[:, 1]
+
+
+def decode(codes: Codes, width: int) -> Pairs:
+    """The pairs behind codes."""
+    pairs = np.empty((len(codes), 2), np.int32)
+    np.floor_divide(codes, width, out=pairs[:, 0], casting="unsafe")
+    np.remainder(codes, width, out=pairs[:, 1], casting="unsafe")
+    return pairs
+
+
+def sorted_pairs(pairs: Pairs) -> Pairs:
+    """The pairs ordered by left id, then right id."""
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def sorted_codes(codes: Codes) -> Codes:
+    """The codes in order; the same array if they already were."""
+    return codes if is_increasing(codes, strictly=False) else np.sort(codes)
+
+
+def is_increasing(codes: Codes, strictly: bool = True) -> bool:
+    """Whether codes rise all the way; strictly means that none is there twice."""
+    before, after = codes[:-1], codes[1:]
+    return bool((before < after).all() if strictly else (before <= after).all())
+
+
+def distinct(codes: Codes) -> Codes:
+    """The sorted codes, each once."""
+    codes = sorted_codes(codes)
+    keep = np.ones(len(codes), bool)
+    np.not_equal(codes[1:], codes[:-1], out=keep[1:])
+    return codes if keep.all() else codes[keep]
+
+
+def contains(codes: Codes, wanted: Codes) -> NDArray[np.bool_]:
+    """For each wanted code, whether it is among the sorted codes."""
+    if not len(codes):
+        return np.zeros(len(wanted), bool)
+    at = np.searchsorted(codes, wanted)
+    at[at == len(codes)] = 0
+    return np.equal(codes[at], wanted)
+
+
+def row_pointers(lefts: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
+    """For pairs sorted by their left id: row r's pairs stand at [pointers[r], pointers[r + 1])."""
+    pointers = np.zeros(rows + 1, np.int64)
+    np.cumsum(np.bincount(lefts, minlength=rows), out=pointers[1:])
+    return pointers

@@ -1,0 +1,185 @@
+"""The parameters of the simulated worlds. Frozen: they were fitted to data, never to a model's results.
+
+Sizes and edge counts are the published ones. The degree distributions and the co-occurrence that the
+strengths were fitted to were measured on the public files (for NetEase on a partial copy whose item
+edges are thinned; only the shape of its distributions is used). `docs/worlds.md` shows the fit.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from clbr.config import Config, nearest
+from clbr.errors import InputError
+
+LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
+"""The quantile levels at which a degree distribution is given."""
+
+VARIANTS: dict[str, dict[str, float]] = {
+    "plain": {},
+    "sparser": {"density": 0.5},
+    "denser": {"density": 2.0},
+    "noisier": {"noise": 2.0},
+}
+"""What makes a world harder or easier: user-bundle edges, and how much chance is in a choice."""
+
+
+class Side(Config):
+    """How connected one side of a relation is."""
+
+    none: float = Field(ge=0, lt=1, description="share of nodes without any edge")
+    quantiles: tuple[int, ...] = Field(description="degrees of the other nodes, at LEVELS")
+    tie: float = Field(0.0, ge=0, le=1, description="how far a node's rank follows its general prominence")
+
+
+class Choosing(Config):
+    """How the left side of a relation (user, user, bundle) comes to its right side."""
+
+    edges: int = Field(gt=0)
+    left: Side
+    right: Side
+    taste: float = Field(ge=0, description="weight of the match of taste and theme against chance")
+    targeted: float = Field(ge=0, le=1, description="share of the exposure that follows the left node's themes")
+    steep: float = Field(ge=0, description="power that turns wanted degrees into fame and appeal, half each")
+
+
+class WorldConfig(Config):
+    """A world: sizes, three relations, and the mechanism behind them."""
+
+    name: str
+    users: int = Field(gt=0)
+    bundles: int = Field(gt=0)
+    items: int = Field(gt=0)
+    themes: int = Field(gt=0, description="planted themes; a user likes a few, an item or bundle has one")
+    ub: Choosing
+    ui: Choosing
+    bi: Choosing
+    dimension: int = Field(16, gt=0, description="of the space that tastes and themes live in")
+    breadth: float = Field(0.15, gt=0, description="Dirichlet parameter of a user's mixture of themes")
+    spread: float = Field(0.6, ge=0, description="how far an item strays from its theme")
+    shown: int = Field(8, gt=1, description="draws of the exposure for each choice that is made")
+    drift: float = Field(0.5, ge=0, description="pull of the items she has on a user's taste in bundles")
+    manner: float = Field(2.0, ge=0, description="weight of how a bundle is made, beside what is in it")
+    noise: float = Field(1.0, gt=0, description="scale of the chance in a choice")
+
+
+YOUSHU = WorldConfig(
+    name="youshu-like",
+    users=8_039,
+    bundles=4_771,
+    items=32_770,
+    themes=24,
+    ub=Choosing(
+        edges=51_377,
+        left=Side(none=0.632, quantiles=(3, 3, 3, 3, 5, 9, 20, 41, 62, 100, 100, 100), tie=0.58),
+        right=Side(none=0.008, quantiles=(1, 1, 1, 1, 1, 2, 7, 20, 43, 149, 428, 644), tie=0.67),
+        taste=3.2,
+        targeted=0.5,
+        steep=1.8,
+    ),
+    ui=Choosing(
+        edges=138_515,
+        left=Side(none=0.004, quantiles=(1, 1, 1, 1, 3, 13, 34, 38, 39, 39, 39, 39), tie=0.58),
+        right=Side(none=0.358, quantiles=(1, 1, 1, 1, 1, 2, 4, 13, 26, 85, 253, 778), tie=0.7),
+        taste=6.4,
+        targeted=0.5,
+        steep=1.3,
+    ),
+    bi=Choosing(
+        edges=176_667,
+        left=Side(none=0.0, quantiles=(5, 5, 6, 8, 13, 24, 49, 91, 120, 149, 150, 150), tie=0.67),
+        right=Side(none=0.143, quantiles=(1, 1, 1, 1, 1, 2, 5, 13, 25, 79, 211, 394), tie=0.7),
+        taste=3.9,
+        targeted=0.1,
+        steep=1.3,
+    ),
+)
+
+NETEASE = WorldConfig(
+    name="netease-like",
+    users=18_528,
+    bundles=22_864,
+    items=123_628,
+    themes=64,
+    ub=Choosing(
+        edges=302_303,
+        left=Side(none=0.001, quantiles=(3, 4, 6, 7, 9, 11, 17, 27, 40, 92, 329, 942)),
+        right=Side(none=0.066, quantiles=(1, 1, 1, 1, 3, 6, 15, 33, 51, 120, 279, 567)),
+        taste=3.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+    ui=Choosing(
+        edges=1_128_065,
+        left=Side(none=0.0, quantiles=(3, 4, 6, 9, 17, 28, 36, 41, 44, 48, 52, 57)),
+        right=Side(none=0.484, quantiles=(1, 1, 1, 1, 1, 2, 6, 16, 29, 90, 272, 1282), tie=0.7),
+        taste=3.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+    bi=Choosing(
+        edges=1_778_838,
+        left=Side(none=0.0, quantiles=(1, 2, 3, 4, 7, 14, 32, 71, 113, 245, 437, 940)),
+        right=Side(none=0.107, quantiles=(1, 1, 1, 1, 2, 3, 5, 14, 22, 59, 181, 750), tie=0.7),
+        taste=3.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+)
+
+TINY = WorldConfig(
+    name="tiny",
+    users=600,
+    bundles=150,
+    items=240,
+    themes=12,
+    ub=Choosing(
+        edges=4_200,
+        left=Side(none=0.2, quantiles=(3, 3, 3, 3, 4, 7, 11, 16, 20, 28, 30, 30), tie=0.5),
+        right=Side(none=0.0, quantiles=(1, 1, 2, 3, 6, 14, 33, 72, 110, 180, 200, 220), tie=0.3),
+        taste=6.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+    ui=Choosing(
+        edges=9_000,
+        left=Side(none=0.02, quantiles=(3, 3, 4, 5, 8, 13, 20, 28, 34, 40, 40, 40), tie=0.5),
+        right=Side(none=0.0, quantiles=(1, 2, 3, 5, 10, 22, 48, 92, 130, 200, 240, 240), tie=0.7),
+        taste=4.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+    bi=Choosing(
+        edges=900,
+        left=Side(none=0.0, quantiles=(3, 3, 3, 3, 4, 6, 8, 9, 10, 12, 12, 12), tie=0.3),
+        right=Side(none=0.1, quantiles=(1, 1, 1, 1, 2, 3, 5, 8, 11, 16, 18, 18), tie=0.7),
+        taste=6.0,
+        targeted=0.5,
+        steep=1.3,
+    ),
+)
+
+WORLDS = {"youshu": YOUSHU, "netease": NETEASE, "tiny": TINY}
+Variant = Literal["plain", "sparser", "denser", "noisier"]
+
+
+def world_config(like: str, scale: float = 1.0, variant: str = "plain") -> WorldConfig:
+    """The frozen parameters of a world, at a multiple of its size, in one of its variants."""
+    if like not in WORLDS:
+        raise InputError(f"unknown world '{like}', {nearest(like, list(WORLDS))}")
+    if variant not in VARIANTS:
+        raise InputError(f"unknown variant '{variant}', {nearest(variant, list(VARIANTS))}")
+    base, change = WORLDS[like], VARIANTS[variant]
+    if not 0 < scale * max(base.users, base.bundles, base.items) <= 1e8:
+        raise InputError(f"scale {scale}: gives more nodes than can be held, or none; try 0.1 to 10")
+
+    def grown(choosing: Choosing, density: float = 1.0) -> Choosing:
+        return choosing.model_copy(update={"edges": max(1, round(choosing.edges * scale * density))})
+
+    sizes = {side: max(2, round(getattr(base, side) * scale)) for side in ("users", "bundles", "items")}
+    name = base.name + (f"-{variant}" if variant != "plain" else "") + (f"-x{scale:g}" if scale != 1 else "")
+    return base.model_copy(
+        update=sizes
+        | {"name": name, "noise": base.noise * change.get("noise", 1.0)}
+        | {"ub": grown(base.ub, change.get("density", 1.0)), "ui": grown(base.ui), "bi": grown(base.bi)}
+    )

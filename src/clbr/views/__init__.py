@@ -1,0 +1,1 @@
+"""Edits to the three relations: what a counterfactual changes."""
