@@ -1,1 +1,85 @@
-"""Bundle recommendation with counterfactual learning."""
+"""Bundle recommendation with counterfactual learning.
+
+import clbr
+
+dataset = clbr.load("Youshu")                # a folder; or clbr.simulate("tiny").dataset
+floor = clbr.EASE.fit(dataset)
+print(clbr.evaluate(floor, dataset, split="tune"))
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clbr.data.dataset import BundleDataset, Nodes
+    from clbr.data.describe import describe
+    from clbr.data.read import load
+    from clbr.data.simulate import simulate
+    from clbr.data.split import SplitConfig
+    from clbr.data.tables import import_tables
+    from clbr.data.world import World
+    from clbr.data.write import save
+    from clbr.errors import InputError
+    from clbr.evaluation.protocol import Evaluation, evaluate
+    from clbr.evaluation.ranking import rank
+    from clbr.models.ease import EASE, EASEConfig
+    from clbr.models.interface import Recommender
+    from clbr.models.popularity import Popularity
+    from clbr.views.edits import EdgeEdits
+
+__version__ = version("clbr")
+
+# A public name is imported when it is first used: `clbr --help` need not wait for torch.
+_HOMES = {
+    "BundleDataset": "data.dataset",
+    "Nodes": "data.dataset",
+    "describe": "data.describe",
+    "load": "data.read",
+    "simulate": "data.simulate",
+    "SplitConfig": "data.split",
+    "import_tables": "data.tables",
+    "World": "data.world",
+    "save": "data.write",
+    "InputError": "errors",
+    "Evaluation": "evaluation.protocol",
+    "evaluate": "evaluation.protocol",
+    "rank": "evaluation.ranking",
+    "EASE": "models.ease",
+    "EASEConfig": "models.ease",
+    "Recommender": "models.interface",
+    "Popularity": "models.popularity",
+    "EdgeEdits": "views.edits",
+}
+
+__all__ = [
+    "EASE",
+    "BundleDataset",
+    "EASEConfig",
+    "EdgeEdits",
+    "Evaluation",
+    "InputError",
+    "Nodes",
+    "Popularity",
+    "Recommender",
+    "SplitConfig",
+    "World",
+    "__version__",
+    "describe",
+    "evaluate",
+    "import_tables",
+    "load",
+    "rank",
+    "save",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'clbr' has no attribute '{name}'")
+    return getattr(import_module(f"clbr.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

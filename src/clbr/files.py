@@ -39,6 +39,17 @@ def whole_folder(out: Path, force: bool, ours: Collection[str]) -> Iterator[Path
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that its name never stands for half of it; one that was there is replaced."""
+    partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
+    try:
+        write_synced(partial, content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
+
+
 def write_synced(path: Path, content: bytes) -> None:
     """Write a file and see it onto the disk, so that a full disk is noticed here and not later."""
     with path.open("wb") as file:

@@ -1,1 +1,58 @@
-"""The command line."""
+"""The command line: one command per job; parses, calls, prints."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from clbr.cli.data import app as data_app
+from clbr.cli.demo import demo
+from clbr.cli.floors import floors
+from clbr.errors import InputError
+
+app = typer.Typer(
+    help="Bundle recommendation with counterfactual learning.",
+    epilog="Begin with: clbr demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(data_app, name="data")
+app.command()(floors)
+app.command()(demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from clbr import __version__
+
+        typer.echo(f"clbr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run; whatever the caller got wrong ends in one line on stderr and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        sys.exit(130)

@@ -8,7 +8,7 @@ from clbr.errors import InputError
 
 def explain_pairs(path: Path, content: bytes, left: Nodes, right: Nodes, otherwise: str) -> InputError:
     """The first faulty line of a file of pairs, in words; `otherwise` if every line looks right."""
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, line in enumerate(content.split(b"\n"), start=1):
         fault = _fault(line.removesuffix(b"\r"), number, left, right)
         if fault:
             return InputError(f"{path}, line {number}: {fault}")

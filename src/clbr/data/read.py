@@ -6,6 +6,7 @@ user_item.txt, bundle_item.txt        the same
 users.csv, bundles.csv, items.csv     optional: id and name of each, in the order of their numbers
 """
 
+import codecs
 from pathlib import Path
 from typing import Literal
 
@@ -49,7 +50,7 @@ def load(path: str | Path) -> BundleDataset:
 
 def read_pairs(path: Path, left: Nodes, right: Nodes) -> tuple[Pairs, int]:
     """The distinct pairs of a file, and how many rows repeated one."""
-    content = read_bytes(path).rstrip(b"\r\n")
+    content = read_bytes(path).removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
     if not content:
         raise InputError(f"{path}: is empty; expected a line per pair: {left.kind}, tab, {right.kind}")
     try:

@@ -1,15 +1,18 @@
 """Drawing a simulated world: nodes, then who is shown what, then what is chosen."""
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Codes, Pairs, Relation, decode, distinct
 from clbr.data.shop import name_shop
 from clbr.data.split import SPLITS, split_random
 from clbr.data.world import MANNERS, Exposure, Vectors, World, contents, mood, states
-from clbr.data.worlds import LEVELS, Choosing, Side, WorldConfig, world_config
-from clbr.errors import InputError
+from clbr.data.worlds import LEVELS, Choosing, Side, Variant, WorldConfig, world_config
 from clbr.rng import generator
 
 SIDES: dict[Relation, tuple[str, str]] = {
@@ -21,14 +24,22 @@ BLOCK = 1_500_000
 """Candidates weighed at once: bounds memory."""
 
 
+class SimulateConfig(Config):
+    """Which world to draw; written beside a simulated data set."""
+
+    like: Literal["tiny", "youshu", "netease"] = "tiny"
+    scale: float = Field(1.0, gt=0, description="multiple of the world's sizes and edges")
+    variant: Variant = "plain"
+    seed: int = Field(0, ge=0)
+
+
 def simulate(like: str = "tiny", *, scale: float = 1.0, seed: int = 0, variant: str = "plain") -> World:
     """Draw a world: "tiny" (a small shop with names), "youshu" or "netease", at a multiple of its size.
 
     The same arguments give the same world, on any machine. Variants: plain, sparser, denser, noisier.
     """
-    if seed < 0:
-        raise InputError(f"seed {seed}: expected a whole number from 0")
-    return draw(world_config(like, scale, variant), seed)
+    config = SimulateConfig.make({"like": like, "scale": scale, "variant": variant, "seed": seed}, "simulate")
+    return draw(world_config(config.like, config.scale, config.variant), config.seed)
 
 
 def draw(config: WorldConfig, seed: int) -> World:

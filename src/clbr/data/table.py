@@ -71,11 +71,7 @@ class Table:
     def times(self) -> NDArray[np.int64]:
         """The time column as ranks: equal times are equal, later ones larger."""
         column = self.column("time")
-        times = column
-        if column.dtype == pl.String:
-            times = column.cast(pl.Float64, strict=False)
-            if times.null_count():
-                times = column.str.to_datetime(strict=False)
+        times = _parse_times(column) if column.dtype == pl.String else column
         if times.null_count():
             row = int(times.is_null().arg_true()[0])
             raise InputError(f"{self.place(row)}: time '{column[row]}' is not a number, a date or a date with a time")
@@ -120,6 +116,18 @@ def check_columns(columns: Mapping[str, str]) -> None:
         if key not in known:
             close = nearest(key, known) if "." in key else nearest(key, list(ROLES))
             raise InputError(f"--columns {key}=...: no such column, {close}")
+
+
+def _parse_times(texts: pl.Series) -> pl.Series:
+    """Numbers, or else dates; null where a text is neither."""
+    numbers = texts.cast(pl.Float64, strict=False)
+    if not numbers.null_count():
+        return numbers
+    try:
+        dates = texts.str.to_datetime(strict=False)
+    except pl.exceptions.ComputeError:  # no format fits the first of them
+        return numbers
+    return min(numbers, dates, key=pl.Series.null_count)
 
 
 def _faults(content: bytes, separator: str) -> Iterator[str]:

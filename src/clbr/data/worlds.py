@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from clbr.config import Config, nearest
+from clbr.config import Config
 from clbr.errors import InputError
 
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
@@ -105,7 +105,7 @@ NETEASE = WorldConfig(
         edges=302_303,
         left=Side(none=0.001, quantiles=(3, 4, 6, 7, 9, 11, 17, 27, 40, 92, 329, 942)),
         right=Side(none=0.066, quantiles=(1, 1, 1, 1, 3, 6, 15, 33, 51, 120, 279, 567)),
-        taste=3.0,
+        taste=3.4,
         targeted=0.5,
         steep=1.3,
     ),
@@ -113,17 +113,17 @@ NETEASE = WorldConfig(
         edges=1_128_065,
         left=Side(none=0.0, quantiles=(3, 4, 6, 9, 17, 28, 36, 41, 44, 48, 52, 57)),
         right=Side(none=0.484, quantiles=(1, 1, 1, 1, 1, 2, 6, 16, 29, 90, 272, 1282), tie=0.7),
-        taste=3.0,
-        targeted=0.5,
-        steep=1.3,
+        taste=9.0,
+        targeted=0.9,
+        steep=1.13,
     ),
     bi=Choosing(
         edges=1_778_838,
         left=Side(none=0.0, quantiles=(1, 2, 3, 4, 7, 14, 32, 71, 113, 245, 437, 940)),
         right=Side(none=0.107, quantiles=(1, 1, 1, 1, 2, 3, 5, 14, 22, 59, 181, 750), tie=0.7),
-        taste=3.0,
+        taste=3.2,
         targeted=0.5,
-        steep=1.3,
+        steep=1.35,
     ),
 )
 
@@ -133,6 +133,7 @@ TINY = WorldConfig(
     bundles=150,
     items=240,
     themes=12,
+    manner=0.5,
     ub=Choosing(
         edges=4_200,
         left=Side(none=0.2, quantiles=(3, 3, 3, 3, 4, 7, 11, 16, 20, 28, 30, 30), tie=0.5),
@@ -165,10 +166,6 @@ Variant = Literal["plain", "sparser", "denser", "noisier"]
 
 def world_config(like: str, scale: float = 1.0, variant: str = "plain") -> WorldConfig:
     """The frozen parameters of a world, at a multiple of its size, in one of its variants."""
-    if like not in WORLDS:
-        raise InputError(f"unknown world '{like}', {nearest(like, list(WORLDS))}")
-    if variant not in VARIANTS:
-        raise InputError(f"unknown variant '{variant}', {nearest(variant, list(VARIANTS))}")
     base, change = WORLDS[like], VARIANTS[variant]
     if not 0 < scale * max(base.users, base.bundles, base.items) <= 1e8:
         raise InputError(f"scale {scale}: gives more nodes than can be held, or none; try 0.1 to 10")

@@ -1,0 +1,154 @@
+"""clbr data ...: get, import, simulate and describe data sets."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from clbr.errors import InputError
+
+app = typer.Typer(
+    help="Get, import, simulate and describe data sets. A data set is a folder, DATA in every other command.",
+    no_args_is_help=True,
+)
+
+IMPORT_EXAMPLE = (
+    "Example: clbr data import --user-bundle carts.csv --user-item bought.csv --bundle-item contents.csv "
+    "--columns user=customer,bundle=cart,item=sku --out shop"
+)
+Out = Annotated[Path, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)]
+Force = Annotated[bool, typer.Option("--force", help="Replace a data folder that is there.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+
+
+@app.command("import", epilog=IMPORT_EXAMPLE)
+def import_(
+    user_bundle: Annotated[Path, typer.Option(help="Who chose which bundle: CSV, TSV or Parquet.", show_default=False)],
+    user_item: Annotated[Path, typer.Option(help="Who chose which item.", show_default=False)],
+    bundle_item: Annotated[Path, typer.Option(help="What is in a bundle.", show_default=False)],
+    out: Out,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Your column names: user=customer,bundle=cart; for one table: user_item.user=buyer."),
+    ] = None,
+    bundle_names: Annotated[Path | None, typer.Option(help="Table of bundle and name.")] = None,
+    item_names: Annotated[Path | None, typer.Option(help="Table of item and name.")] = None,
+    split: Annotated[
+        Literal["random", "last", "given"],
+        typer.Option(help="Random within each user, the last by the column time, or given by the column split."),
+    ] = "random",
+    tune: Annotated[float, typer.Option(help="Share of a user's pairs for tune (random split).")] = 0.1,
+    test: Annotated[float, typer.Option(help="Share of a user's pairs for test (random split).")] = 0.2,
+    seed: Seed = 0,
+    name: Annotated[str | None, typer.Option(help="What to call it; the folder's name if left out.")] = None,
+    force: Force = False,
+) -> None:
+    """Make a data set of three tables of your own, with a header each; ids may be text or whole numbers."""
+    from clbr.cli import show
+    from clbr.data.describe import describe as measure
+    from clbr.data.split import SplitConfig
+    from clbr.data.tables import import_tables
+    from clbr.data.write import save
+
+    settings = SplitConfig.make({"method": split, "tune": tune, "test": test, "seed": seed}, "--split")
+    imported = import_tables(
+        user_bundle,
+        user_item,
+        bundle_item,
+        name=name or out.resolve().name,
+        columns=_pairs(columns or []),
+        bundle_names=bundle_names,
+        item_names=item_names,
+        split=settings,
+    )
+    save(imported.dataset, out, origin=imported.origin.to_toml(), force=force)
+    origin = imported.origin
+    rows = [[t, origin.tables[t], f"{origin.rows[t]:,}", f"{origin.merged[t]:,}"] for t in origin.tables]
+    show.table(f"Imported to {out}", ["table", "file", "rows", "repeated, merged"], rows)
+    if imported.nameless:
+        typer.echo(f"{imported.nameless:,} names belong to nothing in the three tables and were left out")
+    typer.echo("")
+    show.describe([measure(imported.dataset)])
+
+
+@app.command(epilog="Example: clbr data get Youshu --url https://example.org/bundles.tgz --sha256 0123...")
+def get(
+    name: Annotated[str, typer.Argument(help="The data set's name in the archive: Youshu, NetEase, iFashion, ...")],
+    url: Annotated[str, typer.Option(help="Where the zip or tar archive is.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; NAME if left out.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="The archive's checksum, if you know it.")] = None,
+    force: Force = False,
+) -> None:
+    """Fetch a public data set, check it against the published counts, and unpack it."""
+    from clbr.cli import show
+    from clbr.data.describe import describe as measure
+    from clbr.data.fetch import get as fetch
+
+    with show.progress(f"fetching {name}", None) as hear:
+        dataset = fetch(name, url, out or Path(name), checksum=sha256, force=force, progress=hear)
+    typer.echo(f"{out or name}: {dataset!r}")
+    published = measure(dataset).published
+    typer.echo(f"{published.source}: {published.note}" if published else f"nothing is published under the name {name}")
+
+
+@app.command(epilog="Example: clbr data simulate --like tiny --out shop")
+def simulate(
+    out: Out,
+    like: Annotated[
+        Literal["youshu", "netease", "tiny"], typer.Option(help="What to resemble; tiny is a small shop with names.")
+    ] = "tiny",
+    scale: Annotated[float, typer.Option(help="Multiple of its users, bundles, items and pairs.")] = 1.0,
+    variant: Annotated[
+        Literal["plain", "sparser", "denser", "noisier"], typer.Option(help="A harder or an easier version.")
+    ] = "plain",
+    seed: Seed = 0,
+    force: Force = False,
+) -> None:
+    """Simulate a data set whose truth is known (in Python, clbr.simulate gives the truth too)."""
+    from clbr.cli import show
+    from clbr.data.simulate import SimulateConfig
+    from clbr.data.simulate import simulate as draw
+    from clbr.data.write import save
+
+    origin = SimulateConfig(like=like, scale=scale, variant=variant, seed=seed)
+    with show.progress(f"simulating {like}", None):
+        world = draw(like, scale=scale, seed=seed, variant=variant)
+        save(world.dataset, out, origin=origin.to_toml(), force=force)
+    typer.echo(f"{out}: {world.dataset!r}")
+
+
+@app.command(epilog="Example: clbr data describe Youshu shop --plot degrees.png")
+def describe(
+    data: Annotated[list[Path], typer.Argument(help="One data folder, or several to see side by side.")],
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on a line for each data set.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Picture of the degree distributions: .png, .svg or .pdf.")] = None,
+) -> None:
+    """Count: the paper's Table 1 for any data set, how full and even its relations are, what is cold."""
+    from clbr.cli import show
+    from clbr.data.describe import describe as measure
+    from clbr.data.read import load
+
+    datasets = [load(folder) for folder in data]
+    descriptions = [measure(dataset) for dataset in datasets]
+    if plot:
+        from clbr.data.plot import plot_degrees
+
+        plot_degrees(datasets, plot)
+    if json:
+        for description in descriptions:
+            typer.echo(description.to_json())
+    else:
+        show.describe(descriptions)
+        if plot:
+            typer.echo(f"\nDegree distributions drawn to {plot}")
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    """key=value texts, repeated or separated by commas, as a mapping."""
+    pairs = {}
+    for text in (part for one in given for part in one.split(",")):
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"--columns {text}: expected role=column, for instance user=customer")
+        pairs[key.strip().replace("-", "_")] = value.strip()
+    return pairs

@@ -1,0 +1,39 @@
+"""clbr floors: what any model has to beat."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clbr.cli.options import EvaluatedSplit, parse_ks
+
+
+def floors(
+    data: Annotated[Path, typer.Argument(help="A data folder.")],
+    split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
+    k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
+    mask_tune: Annotated[bool, typer.Option(help="Leave tune pairs out of the ranking, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Rank by popularity and by EASE (closed form): the floors that a trained model has to beat.
+
+    Full ranking over all bundles; training pairs are left out; of equal scores the lower bundle id comes first.
+    """
+    from clbr.cli import show
+    from clbr.data.read import load
+    from clbr.evaluation.floors import FLOORS
+    from clbr.evaluation.protocol import evaluate
+
+    dataset = load(data)
+    ks = parse_ks(k)
+    results = {}
+    with show.progress("ranking", len(FLOORS)) as hear:
+        for done, (name, (floor, config)) in enumerate(FLOORS.items(), start=1):
+            results[name] = evaluate(floor.fit(dataset, config), dataset, split=split, ks=ks, mask_tune=mask_tune)
+            hear(done)
+    if as_json:
+        typer.echo(json.dumps({name: result.means for name, result in results.items()}))
+    else:
+        users = len(next(iter(results.values())).users)
+        show.evaluations(f"{dataset.name}, {split}, {users:,} users, percent", results, ks)

@@ -1,0 +1,93 @@
+"""How things look on the terminal."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from clbr.data.describe import Description
+    from clbr.evaluation.protocol import Evaluation
+
+NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP"}
+
+
+class Hear(Protocol):
+    """Told how much is done and, if that has become known, of how much."""
+
+    def __call__(self, done: int, of: int | None = ...) -> None:
+        """Update what people see."""
+
+
+def console() -> Console:
+    """The terminal; wide enough for a table where there is none."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(width=120, highlight=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: the first column names things, the others are numbers."""
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for index, column in enumerate(columns):
+        drawn.add_column(column, justify="right" if index else "left", no_wrap=index > 0)
+    for row in rows:
+        drawn.add_row(*row)
+    console().print(drawn)
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Hear]:
+    """A bar on stderr, for people only; gives a function that hears what is done, and of how much."""
+    from rich.progress import BarColumn
+
+    parts: list[ProgressColumn] = [TextColumn(what), BarColumn(), TimeRemainingColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=total)
+
+        def hear(done: int, of: int | None = total) -> None:
+            bar.update(task, completed=done, total=of)
+
+        yield hear
+
+
+def describe(descriptions: Sequence["Description"]) -> None:
+    """Table 1 and more, a column for each data set."""
+    from clbr.data.describe import COUNTS
+
+    first = descriptions[0]
+    rows = [[what.replace("_", "-"), *(f"{d.count(what):,}" for d in descriptions)] for what in COUNTS]
+    rows += [[f"  {part}", *(f"{d.split[part]:,}" for d in descriptions)] for part in first.split]
+    table("Counts", ["", *(d.name for d in descriptions)], rows)
+
+    rows = []
+    for relation in first.relations:
+        left, right = relation.split("_")
+        densities = [f"{d.relations[relation].density:.3%}" for d in descriptions]
+        rows.append([f"{relation.replace('_', '-')}: share of all pairs", *densities])
+        for side, of, per in (("left", right, left), ("right", left, right)):
+            cells = [getattr(d.relations[relation], side) for d in descriptions]
+            degrees = [f"{c.median:g}, {c.p90:g}, {c.max:,}" for c in cells]
+            rows.append([f"  {of}s per {per}: median, 90 %, most", *degrees])
+    table("\nHow full, how even", ["", *(d.name for d in descriptions)], rows)
+    rows = [[what, *(f"{d.cold[what]:,}" for d in descriptions)] for what in first.cold]
+    table("\nCold", ["", *(d.name for d in descriptions)], rows)
+    for d in descriptions:
+        for file, rows_merged in d.merged.items():
+            if rows_merged:
+                console().print(f"\n{d.name}: {rows_merged:,} repeated rows of {file} were merged")
+        if d.published:
+            console().print(f"\n{d.name}, beside {d.published.source}: {d.published.note}.")
+            for what, (found, stated) in d.published.differences.items():
+                console().print(f"  {what.replace('_', '-')}: {found:,} here, {stated:,} published")
+
+
+def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int]) -> None:
+    """Metrics in percent, a row for each recommender."""
+    columns = [(f"{name}@{k}", f"{short}@{k}") for k in ks for name, short in NAMES.items()]
+    columns += [(f"coverage@{k}", f"coverage@{k}") for k in ks]
+    rows = [[name, *(f"{100 * result[key]:.2f}" for key, _ in columns)] for name, result in results.items()]
+    table(title, ["", *(shown for _, shown in columns)], rows)

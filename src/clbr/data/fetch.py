@@ -1,0 +1,136 @@
+"""Fetching a public data set: download, check, unpack safely, and leave nothing half-written."""
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO
+from urllib.parse import urlparse
+from urllib.request import urlopen
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.describe import COUNTS, Description, describe
+from clbr.data.read import SIZE_SUFFIX, TABLES, load
+from clbr.data.write import NODE_FILES, OURS
+from clbr.errors import InputError
+from clbr.files import whole_folder
+
+CHUNK = 1 << 20
+MAX_UNPACKED = 4 << 30
+"""An archive that unpacks to more bytes than this is taken for a bomb."""
+TOLERANCE = 0.95
+"""A copy may hold this share of the published pairs or more (repeated pairs count once here), never more."""
+
+Progress = Callable[[int, int | None], None]
+Reader = Callable[[], IO[bytes]]
+
+
+def get(
+    name: str,
+    url: str,
+    out: Path,
+    *,
+    checksum: str | None = None,
+    force: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> BundleDataset:
+    """Fetch the archive (zip or tar) at `url` and make a data folder of the set called `name` in it.
+
+    Refused, with nothing left behind: an incomplete download, another SHA-256 than `checksum`, a member
+    with a path outside its folder or one that is no plain file, a file too many bytes long, a data set
+    that is not sound, and counts that disagree with the published ones where these are known.
+    """
+    with TemporaryFile() as archive, whole_folder(out, force, OURS) as folder:
+        _download(url, archive, checksum, progress)
+        with _members(archive, url) as members:
+            _unpack(name, url, members, folder)
+        try:
+            dataset = load(folder)
+        except InputError as error:
+            raise InputError(f"{url}: {str(error).replace(f'{folder}/', '')}") from None
+        _check_counts(describe(dataset), url)
+    return dataset
+
+
+def _download(url: str, archive: IO[bytes], checksum: str | None, progress: Progress) -> None:
+    if urlparse(url).scheme not in ("http", "https", "file"):
+        raise InputError(f"{url}: expected an address that starts with http://, https:// or file://")
+    digest, done = sha256(), 0
+    try:
+        with urlopen(url, timeout=60) as answer:
+            stated = answer.headers.get("Content-Length")
+            total = int(stated) if stated and stated.isdigit() else None
+            while chunk := answer.read(CHUNK):
+                archive.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                progress(done, total)
+    except (OSError, HTTPException, ValueError) as error:
+        raise InputError(f"{url}: cannot be fetched ({error})") from None
+    if total is not None and done != total:
+        raise InputError(f"{url}: ended after {done:,} of {total:,} bytes; try again")
+    if checksum is not None and digest.hexdigest() != checksum.lower():
+        raise InputError(f"{url}: its SHA-256 is {digest.hexdigest()}, expected {checksum}; do not use this file")
+    archive.seek(0)
+
+
+@contextmanager
+def _members(archive: IO[bytes], url: str) -> Iterator[dict[str, Reader]]:
+    """The plain files of an archive by path; anything else than plain files and folders is refused."""
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as zipped:
+                plain = [info for info in zipped.infolist() if not info.is_dir()]
+                links = [info.filename for info in plain if (info.external_attr >> 16) & 0o170000 == 0o120000]
+                _refuse_unsafe(url, [info.filename for info in zipped.infolist()], links)
+                yield {info.filename: lambda info=info: zipped.open(info) for info in plain}  # type: ignore[misc]
+        else:
+            archive.seek(0)
+            with tarfile.open(fileobj=archive) as tarred:
+                entries = tarred.getmembers()
+                strange = [entry.name for entry in entries if not (entry.isfile() or entry.isdir())]
+                _refuse_unsafe(url, [entry.name for entry in entries], strange)
+                files = [entry for entry in entries if entry.isfile()]
+                yield {entry.name: lambda entry=entry: tarred.extractfile(entry) for entry in files}  # type: ignore[misc]
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"{url}: not a whole zip or tar archive ({error})") from None
+
+
+def _refuse_unsafe(url: str, names: list[str], strange: list[str]) -> None:
+    for name in names:
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in name:
+            raise InputError(f"{url}: refused, it holds the path '{name}', which leads out of its folder")
+    if strange:
+        raise InputError(f"{url}: refused, '{strange[0]}' in it is no plain file")
+
+
+def _unpack(name: str, url: str, members: dict[str, Reader], folder: Path) -> None:
+    """Write the wanted files under names of our own; nothing else in the archive is ever written."""
+    sizes = [path for path in map(PurePosixPath, members) if path.name.endswith(SIZE_SUFFIX)]
+    mine = [path for path in sizes if path.name.lower() == f"{name}{SIZE_SUFFIX}".lower()]
+    if len(mine) != 1:
+        found = ", ".join(sorted(path.name.removesuffix(SIZE_SUFFIX) for path in sizes)) or "none"
+        raise InputError(f"{url}: expected one file {name}{SIZE_SUFFIX} in it; data sets found: {found}")
+    left = MAX_UNPACKED
+    for file in (mine[0].name, *TABLES.values(), *NODE_FILES):
+        member = str(mine[0].with_name(file))
+        if member in members:
+            with members[member]() as source, (folder / file).open("wb") as target:
+                while chunk := source.read(CHUNK):
+                    left -= len(chunk)
+                    if left < 0:
+                        raise InputError(f"{url}: unpacks to more than {MAX_UNPACKED >> 30} GiB; refused")
+                    target.write(chunk)
+
+
+def _check_counts(found: Description, url: str) -> None:
+    for what, (count, stated) in (found.published.differences if found.published else {}).items():
+        if what in COUNTS[:3] or not TOLERANCE * stated <= count <= stated:
+            counted = f"{count:,} {what.replace('_', '-')}{' pairs' * (what not in COUNTS[:3])}"
+            raise InputError(f"{url}: {counted}, but {found.name} was published with {stated:,}")

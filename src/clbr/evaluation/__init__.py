@@ -1,0 +1,1 @@
+"""Ranking, metrics, and the protocol that joins them."""

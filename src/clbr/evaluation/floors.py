@@ -1,0 +1,12 @@
+"""The floors: simple recommenders that any model has to beat, with the settings they are reported at."""
+
+from clbr.config import Config
+from clbr.models.ease import EASE, EASEConfig
+from clbr.models.interface import Recommender
+from clbr.models.popularity import Popularity, PopularityConfig
+
+FLOORS: dict[str, tuple[type[Recommender], Config]] = {
+    "popularity": (Popularity, PopularityConfig()),
+    "EASE": (EASE, EASEConfig(l2=500)),
+    "EASE with contents": (EASE, EASEConfig(l2=200, contents=0.3)),
+}

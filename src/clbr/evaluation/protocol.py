@@ -1,0 +1,71 @@
+"""The protocol: full ranking over all bundles, training pairs left out, users without a test pair left out."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.pairs import contains, encode, sorted_pairs
+from clbr.errors import InputError
+from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
+from clbr.evaluation.ranking import rank
+from clbr.models.interface import Recommender
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """What a recommender achieved on a split: per-user values (for significance tests) and their means."""
+
+    split: str
+    users: NDArray[np.int64]
+    per_user: dict[str, PerUser]
+    means: dict[str, float]
+
+    def __getitem__(self, metric: str) -> float:
+        return self.means[metric]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
+        return f"Evaluation({self.split}, {len(self.users):,} users: {shown})"
+
+
+def evaluate(
+    recommender: Recommender,
+    dataset: BundleDataset,
+    *,
+    split: Literal["tune", "test"],
+    ks: Iterable[int] = (20, 40),
+    mask_tune: bool = False,
+    block: int | None = None,
+    progress: Callable[[int], None] = lambda users: None,
+) -> Evaluation:
+    """Rank all bundles for every user with a pair in `split` and score the top of the ranking.
+
+    Metrics are named "recall@20" and so on. Training pairs are never recommended; with `mask_tune` tune
+    pairs are not either when testing (published figures leave them in).
+    """
+    ks = sorted(set(ks))
+    if split not in ("tune", "test"):
+        raise InputError(f"cannot evaluate on '{split}': tune or test")
+    if not ks or ks[0] < 1:
+        raise InputError("expected at least one K, each 1 or more")
+    wanted = dataset.pairs(split)
+    if not len(wanted):
+        raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")
+    exclude = dataset.train
+    if mask_tune and split == "test":
+        exclude = sorted_pairs(np.concatenate([dataset.train, dataset.tune]))
+    users, relevant = np.unique(wanted[:, 0].astype(np.int64), return_counts=True)
+    ranking = rank(recommender, users, ks[-1], exclude=exclude, block=block, progress=progress)
+
+    bundles = len(dataset.bundles)
+    codes = np.where(ranking >= 0, users[:, None] * bundles + ranking, -1)
+    hits = contains(encode(wanted, bundles), codes.ravel()).reshape(ranking.shape)
+    per_user = {f"{name}@{k}": metric(hits, relevant, k) for k in ks for name, metric in METRICS.items()}
+    per_user |= {f"popularity@{k}": average_popularity(ranking, dataset.popularity, k) for k in ks}
+    means = {name: float(values.mean()) for name, values in per_user.items()}
+    means |= {f"coverage@{k}": coverage(ranking, bundles, k) for k in ks}
+    return Evaluation(split, users, per_user, means)

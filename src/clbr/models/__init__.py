@@ -1,0 +1,1 @@
+"""Recommenders: one file each, behind one interface."""

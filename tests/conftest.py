@@ -1,0 +1,49 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clbr import BundleDataset, Nodes, World, load, simulate
+
+ROOT = Path(__file__).parent.parent
+SHARED = Path(os.environ.get("CLBR_DATA", ROOT.parent / "shared" / "data"))
+
+
+def make_dataset(**changes: object) -> BundleDataset:
+    """Three users, four bundles, five items; small enough to work out by hand."""
+    parts: dict[str, object] = {
+        "name": "small",
+        "users": Nodes("user", 3),
+        "bundles": Nodes("bundle", 4),
+        "items": Nodes("item", 5),
+        "train": np.array([[0, 0], [0, 1], [1, 1], [2, 1], [2, 2]]),
+        "tune": np.array([[0, 2], [1, 0]]),
+        "test": np.array([[0, 3], [1, 2], [1, 3]]),
+        "ui": np.array([[0, 0], [0, 4], [1, 1], [2, 2]]),
+        "bi": np.array([[0, 0], [0, 1], [1, 1], [2, 2], [3, 3], [3, 4]]),
+    }
+    return BundleDataset(**(parts | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def small() -> BundleDataset:
+    return make_dataset()
+
+
+@pytest.fixture(scope="session")
+def tiny() -> World:
+    return simulate("tiny")
+
+
+@pytest.fixture(scope="session")
+def real() -> Callable[[str], BundleDataset]:
+    """A real data set by name, where there is one."""
+
+    def find(name: str) -> BundleDataset:
+        if not (SHARED / name).is_dir():
+            pytest.skip(f"no {name} data at hand (put it into CLBR_DATA to run this test)")
+        return load(SHARED / name)
+
+    return find

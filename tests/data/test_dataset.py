@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+from conftest import make_dataset
+
+from clbr import BundleDataset, InputError, Nodes
+
+
+def test_its_repr_states_its_sizes(small: BundleDataset) -> None:
+    assert repr(small) == (
+        "BundleDataset(small: 3 users, 4 bundles, 5 items; train 5, tune 2, test 3, ui 4, bi 6)"
+    )
+
+
+def test_pairs_are_sorted_whatever_order_they_came_in() -> None:
+    shuffled = make_dataset(train=np.array([[2, 2], [0, 1], [2, 1], [0, 0], [1, 1]]))
+    assert shuffled.train.tolist() == make_dataset().train.tolist()
+
+
+def test_it_cannot_be_changed(small: BundleDataset) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        small.train[0, 0] = 1
+    with pytest.raises(AttributeError):
+        small.train = small.test  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        small.merged["ui"] = 3  # type: ignore[index]
+
+
+def test_it_keeps_its_own_copy() -> None:
+    mine = np.array([[0, 0]])
+    dataset = make_dataset(train=mine)
+    mine[0, 0] = 2
+    assert dataset.train.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": [[0, 4]]}, "train: row 0 has bundle 4, expected 0 to 3"),
+        ({"train": [[0, 0], [-1, 0]]}, "train: row 1 has user -1, expected 0 to 2"),
+        ({"ui": [[0, 5]]}, "ui: row 0 has item 5, expected 0 to 4"),
+        ({"bi": [[4, 0]]}, "bi: row 0 has bundle 4, expected 0 to 3"),
+        ({"bi": [[1, 3], [0, 0], [1, 3]]}, "bi: bundle 1 and item 3 are a pair twice"),
+        ({"tune": [[0, 1]]}, r"user 0 and bundle 1 are a pair in train and in tune \(1 such\)"),
+        ({"tune": [[0, 3], [1, 3]]}, r"user 0 and bundle 3 are a pair in tune and in test \(2 such\)"),
+        ({"train": []}, "no user-bundle pair to train on"),
+        ({"train": [[0.5, 1.0]]}, r"train: expected an \(n, 2\) array of whole numbers, got float64"),
+        ({"train": [[0, 1, 2]]}, r"train: expected an \(n, 2\) array"),
+    ],
+)
+def test_an_unsound_one_cannot_be_made(change: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make_dataset(**{part: np.array(pairs) for part, pairs in change.items()})
+
+
+def test_nodes_know_their_ids_and_names() -> None:
+    nodes = Nodes("bundle", 3, ("x", "y", "z"), ("Ex", None, "Zed"))
+    assert [nodes.label(i) for i in range(3)] == ["Ex", "y", "Zed"]
+    assert nodes.index("z") == 2
+    assert Nodes("item", 3).id(2) == "2"
+    assert Nodes("item", 3).index("2") == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "unknown", "message"),
+    [
+        (Nodes("bundle", 2, ("jazz-1", "rock-1")), "jaz-1", "unknown bundle 'jaz-1', did you mean 'jazz-1'"),
+        (Nodes("user", 3), "3", "unknown user '3': expected a number from 0 to 2"),
+        (Nodes("user", 3), "-1", "unknown user '-1'"),
+    ],
+)
+def test_an_unknown_id_is_an_error_with_a_hint(nodes: Nodes, unknown: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        nodes.index(unknown)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Nodes("user", 0),
+        lambda: Nodes("user", 10**9),
+        lambda: Nodes("user", 2, ("a",)),
+        lambda: Nodes("user", 2, ("a", "a")),
+        lambda: Nodes("user", 2, None, ("a", "b", "c")),
+    ],
+)
+def test_unsound_nodes_cannot_be_made(wrong: object) -> None:
+    with pytest.raises(InputError):
+        wrong()  # type: ignore[operator]
+
+
+def test_popularity_counts_training_users_only(small: BundleDataset) -> None:
+    assert small.popularity.tolist() == [1, 3, 1, 0]

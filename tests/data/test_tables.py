@@ -1,0 +1,236 @@
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clbr import BundleDataset, InputError, SplitConfig, import_tables, load, save
+from clbr.data.tables import Imported
+
+CHOSEN = [("ann", "b1"), ("ann", "b2"), ("ann", "b3"), ("bob", "b1"), ("bob", "b2"), ("bob", "b3"), ("cy", "b1")]
+BOUGHT = [("ann", "lamp"), ("dee", "rug")]
+CONTENTS = [("b1", "lamp"), ("b2", "rug"), ("b3", "lamp"), ("b3", "vase")]
+
+
+def write(path: Path, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Path:
+    if path.suffix == ".parquet":
+        pl.DataFrame(rows, schema=list(columns), orient="row").write_parquet(path)
+    else:
+        separator = "," if path.suffix == ".csv" else "\t"
+        path.write_text("\n".join(separator.join(map(str, row)) for row in (columns, *rows)) + "\n")
+    return path
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, Path]:
+    return {
+        "user_bundle": write(tmp_path / "chosen.csv", ("user", "bundle"), CHOSEN),
+        "user_item": write(tmp_path / "bought.tsv", ("user_id", "item_id"), BOUGHT),
+        "bundle_item": write(tmp_path / "contents.parquet", ("Bundle", "Item"), CONTENTS),
+    }
+
+
+def everything(dataset: BundleDataset) -> dict[str, set[tuple[str, str]]]:
+    """All pairs under their outside ids."""
+    sides = {"ui": (dataset.users, dataset.items), "bi": (dataset.bundles, dataset.items)}
+    named = {}
+    for part in ("train", "tune", "test", "ui", "bi"):
+        left, right = sides.get(part, (dataset.users, dataset.bundles))
+        named[part] = {(left.id(a), right.id(b)) for a, b in getattr(dataset, part).tolist()}
+    return named
+
+
+def test_three_tables_of_three_kinds_become_a_dataset(tables: dict[str, Path]) -> None:
+    dataset = import_tables(**tables, name="home").dataset
+    assert dataset.users.ids == ("ann", "bob", "cy", "dee")
+    assert dataset.bundles.ids == ("b1", "b2", "b3")
+    assert dataset.items.ids == ("lamp", "rug", "vase")
+    named = everything(dataset)
+    assert named["train"] | named["tune"] | named["test"] == set(CHOSEN)
+    assert (len(named["train"]), len(named["tune"]), len(named["test"])) == (3, 2, 2)
+    assert named["ui"] == set(BOUGHT)
+    assert named["bi"] == set(CONTENTS)
+
+
+def test_the_result_is_a_folder_that_loads(tables: dict[str, Path], tmp_path: Path) -> None:
+    imported = import_tables(**tables, name="home")
+    loaded = load(save(imported.dataset, tmp_path / "home", origin=imported.origin.to_toml()))
+    assert everything(loaded) == everything(imported.dataset)
+    assert 'user_bundle = "chosen.csv"' in (tmp_path / "home" / "origin.toml").read_text()
+
+
+def test_repeated_pairs_are_merged_and_counted(tables: dict[str, Path], tmp_path: Path) -> None:
+    before = import_tables(**tables).dataset
+    tables["user_bundle"] = write(tmp_path / "twice.csv", ("user", "bundle"), [*CHOSEN, CHOSEN[0], CHOSEN[0]])
+    imported = import_tables(**tables)
+    assert imported.origin.merged == {"user_bundle": 2, "user_item": 0, "bundle_item": 0}
+    assert imported.origin.rows["user_bundle"] == 9
+    assert everything(imported.dataset) == everything(before)
+
+
+def test_neither_the_order_of_rows_nor_of_columns_matters(tables: dict[str, Path], tmp_path: Path) -> None:
+    before = everything(import_tables(**tables).dataset)
+    tables["user_bundle"] = write(tmp_path / "back.csv", ("bundle", "user"), [(b, u) for u, b in reversed(CHOSEN)])
+    assert everything(import_tables(**tables).dataset) == before
+
+
+def test_the_seed_decides_the_random_split(tables: dict[str, Path]) -> None:
+    splits = {
+        frozenset(everything(import_tables(**tables, split=SplitConfig(seed=seed)).dataset)["test"]) for seed in range(8)
+    }
+    assert len(splits) > 1
+
+
+def test_any_column_names_for_all_tables_or_for_one(tmp_path: Path, tables: dict[str, Path]) -> None:
+    before = everything(import_tables(**tables).dataset)
+    tables["user_bundle"] = write(tmp_path / "a.csv", ("customer", "note", "cart"), [(u, "x", b) for u, b in CHOSEN])
+    tables["user_item"] = write(tmp_path / "b.csv", ("buyer", "sku"), BOUGHT)
+    tables["bundle_item"] = write(tmp_path / "c.csv", ("cart", "sku"), CONTENTS)
+    columns = {"user": "customer", "bundle": "cart", "item": "sku", "user_item.user": "buyer"}
+    assert everything(import_tables(**tables, columns=columns).dataset) == before
+
+
+def test_whole_number_ids_are_ordered_as_numbers(tmp_path: Path) -> None:
+    ids = ["10", "9", "100", "007"]
+    pairs = [(user, bundle) for user in ids for bundle in ids]
+    path = write(tmp_path / "a.csv", ("user", "bundle"), pairs)
+    items = write(tmp_path / "b.csv", ("user", "item"), pairs)
+    contents = write(tmp_path / "c.csv", ("bundle", "item"), pairs)
+    assert import_tables(path, items, contents).dataset.users.ids == ("007", "9", "10", "100")
+
+
+def test_whole_numbers_match_text_across_formats_even_as_floats(tmp_path: Path) -> None:
+    pairs = [(user, bundle) for user in range(3) for bundle in range(4)]
+    path = write(tmp_path / "a.csv", ("user", "bundle"), pairs)  # type: ignore[arg-type]
+    pl.DataFrame({"user": [0.0, 1.0, 2.0], "item": [5, 6, 7]}).write_parquet(tmp_path / "b.parquet")
+    contents = write(tmp_path / "c.csv", ("bundle", "item"), [(0, 5), (3, 7)])  # type: ignore[list-item]
+    dataset = import_tables(path, tmp_path / "b.parquet", contents).dataset
+    assert dataset.users.ids == ("0", "1", "2")
+    assert dataset.items.ids == ("5", "6", "7")
+
+
+def timed(tmp_path: Path, tables: dict[str, Path], times: list[str]) -> Imported:
+    rows = [(*pair, time) for pair, time in zip([*CHOSEN, CHOSEN[0]], times, strict=True)]
+    tables["user_bundle"] = write(tmp_path / "timed.csv", ("user", "bundle", "time"), rows)
+    return import_tables(**tables, split=SplitConfig(method="last"))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["3", "1", "2", "1", "2", "3", "1", "9"],
+        ["1.5", "0.5", "1.0", "0.1", "0.2", "0.3", "1", "9"],
+        ["2024-03-01", "2024-01-01", "2024-02-01", "2024-01-01", "2024-01-02", "2024-01-03", "2024-01-01", "2025-01-01"],
+        ["2024-01-01 12:00:03", *["2024-01-01 12:00:01", "2024-01-01 12:00:02"], *["2024-01-01 12:00:01"] * 1,
+         "2024-01-01 12:00:02", "2024-01-01 12:00:03", "2024-01-01 12:00:01", "2024-01-01 12:00:09"],
+    ],
+)  # fmt: skip
+def test_the_last_by_time_is_tested_and_a_repeated_pair_counts_from_its_first_time(
+    tmp_path: Path, tables: dict[str, Path], times: list[str]
+) -> None:
+    named = everything(timed(tmp_path, tables, times).dataset)
+    assert named["test"] == {("ann", "b1"), ("bob", "b3")}
+    assert named["tune"] == {("ann", "b3"), ("bob", "b2")}
+
+
+def test_a_given_split_is_kept(tmp_path: Path, tables: dict[str, Path]) -> None:
+    labels = ["train", "tune", "test", "train", "tune", "test", "train"]
+    rows = [(*pair, label) for pair, label in zip(CHOSEN, labels, strict=True)]
+    tables["user_bundle"] = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
+    named = everything(import_tables(**tables, split=SplitConfig(method="given")).dataset)
+    assert named["test"] == {("ann", "b3"), ("bob", "b3")}
+    assert named["tune"] == {("ann", "b2"), ("bob", "b2")}
+
+
+def test_names_are_taken_where_there_are_some(tmp_path: Path, tables: dict[str, Path]) -> None:
+    names = write(tmp_path / "names.csv", ("item", "name"), [("vase", "Blue vase"), ("sofa", "Sofa")])
+    imported = import_tables(**tables, item_names=names)
+    assert imported.dataset.items.names == (None, None, "Blue vase")
+    assert imported.nameless == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("x.csv", b"user,bundle\nann,\n", r"x.csv, line 2: bundle id '' is empty"),
+        ("x.csv", b"user,bundle\n1,2\n-3,2\n", "line 3: user id '-3' is negative"),
+        ("x.csv", b"user,bundle\n1,2\n1.5,2\n", "line 3: user id '1.5' is not a whole number"),
+        ("x.csv", b"user\nann\n", "no column 'bundle'; its first line names 'user'"),
+        ("x.csv", b"ann,b1\nbob,b2\n", "no column 'user'; its first line names 'ann', 'b1'. Give the table a header"),
+        ("x.csv", b"user;bundle\nann;b1\n", "no column 'user'; its first line names 'user;bundle'"),
+        ("x.csv", b"user,bundle\nann,b1,b2\n", "x.csv, line 2: 3 columns, but the header has 2"),
+        ("x.csv", b"user,bundle\nann,b1\nb\xff,b2\n", "x.csv, line 3: bytes that are not UTF-8 text"),
+        ("x.csv", b"user,bundle\n", "x.csv: has no rows"),
+        ("x.csv", b"", "x.csv"),
+        ("x.parquet", b"PAR1 and then nothing", "not a whole Parquet file"),
+        ("x.xlsx", b"PK", "expected a file that ends in .csv, .tsv, .txt, .parquet, .pq"),
+    ],
+)
+def test_a_bad_table_is_named_with_line_value_and_what_to_do(
+    tmp_path: Path, tables: dict[str, Path], file: str, content: bytes, message: str
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        import_tables(**(tables | {"user_bundle": tmp_path / file}))
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path: Path, tables: dict[str, Path]) -> None:
+    whole = tables["bundle_item"].read_bytes()
+    for cut in (4, len(whole) // 2, len(whole) - 1):
+        tables["bundle_item"].write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="contents.parquet: not a whole Parquet file"):
+            import_tables(**tables)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pl.DataFrame({"user": [1.5], "bundle": ["b"]}), r"row 1: user id '1.5' is not a whole number"),
+        (pl.DataFrame({"user": [3, -1], "bundle": ["b", "c"]}), r"row 2: user id '-1' is negative"),
+        (pl.DataFrame({"user": [None, 2], "bundle": ["b", "c"]}), r"row 1: user id '' is empty"),
+        (pl.DataFrame({"user": [True], "bundle": ["b"]}), "column 'user' is Boolean, expected text or whole numbers"),
+    ],
+)
+def test_a_bad_parquet_column_is_named(
+    tmp_path: Path, tables: dict[str, Path], frame: pl.DataFrame, message: str
+) -> None:
+    frame.write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=message):
+        import_tables(**(tables | {"user_bundle": tmp_path / "x.parquet"}))
+
+
+def test_bad_times_splits_and_column_roles_are_named(tmp_path: Path, tables: dict[str, Path]) -> None:
+    with pytest.raises(InputError, match="time 'soon' is not a number, a date or a date with a time"):
+        timed(tmp_path, tables, ["1", "2", "soon", *"12345"])
+    with pytest.raises(InputError, match="no column 'split'"):
+        import_tables(**tables, split=SplitConfig(method="given"))
+    rows = [(*pair, "validation") for pair in CHOSEN]
+    path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
+    with pytest.raises(InputError, match=r"given.csv, line 2: split 'validation', expected train, tune, test"):
+        import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
+    with pytest.raises(InputError, match=r"--columns usr=...: no such column, did you mean 'user'\?"):
+        import_tables(**tables, columns={"usr": "x"})
+
+
+def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(tmp_path: Path, tables: dict[str, Path]) -> None:
+    rows = [(*pair, split) for pair in CHOSEN for split in ("train", "test")]
+    path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
+    with pytest.raises(InputError, match="are a pair in train and in test"):
+        import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
+    path = write(tmp_path / "few.csv", ("user", "bundle"), CHOSEN[:2])
+    with pytest.raises(InputError, match="leaves tune empty; it takes users with three pairs or more"):
+        import_tables(**(tables | {"user_bundle": path}))
+
+
+@pytest.mark.parametrize("file", ["x.csv", "x.tsv", "x.parquet"])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(content=st.binary(max_size=60), header=st.sampled_from([b"", b"user,bundle\n", b"user\tbundle\n", b"PAR1"]))
+def test_arbitrary_bytes_give_a_dataset_or_the_one_error(
+    tmp_path: Path, tables: dict[str, Path], file: str, content: bytes, header: bytes
+) -> None:
+    (tmp_path / file).write_bytes(header + content)
+    try:
+        assert isinstance(import_tables(**(tables | {"user_bundle": tmp_path / file})), Imported)
+    except InputError as error:
+        assert file in str(error) or "own:" in str(error)
