@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from clbr import BundleDataset, Nodes, World, load, simulate
+from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
+from clbr.config import Config
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("CLBR_DATA", ROOT.parent / "shared" / "data"))
@@ -25,6 +28,20 @@ def make_dataset(**changes: object) -> BundleDataset:
         "bi": np.array([[0, 0], [0, 1], [1, 1], [2, 2], [3, 3], [3, 4]]),
     }
     return BundleDataset(**(parts | changes))  # type: ignore[arg-type]
+
+
+class Fixed(Recommender):
+    """Scores from a table."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+
+    @classmethod
+    def fit(cls, dataset: BundleDataset, config: Config | None = None) -> "Fixed":
+        return cls(torch.zeros(len(dataset.users), len(dataset.bundles)))
+
+    def scores(self, users: Tensor) -> Tensor:
+        return self.table[users]
 
 
 @pytest.fixture

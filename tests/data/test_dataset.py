@@ -1,14 +1,12 @@
 import numpy as np
 import pytest
-from conftest import make_dataset
 
 from clbr import BundleDataset, InputError, Nodes
+from conftest import make_dataset
 
 
 def test_its_repr_states_its_sizes(small: BundleDataset) -> None:
-    assert repr(small) == (
-        "BundleDataset(small: 3 users, 4 bundles, 5 items; train 5, tune 2, test 3, ui 4, bi 6)"
-    )
+    assert repr(small) == ("BundleDataset(small: 3 users, 4 bundles, 5 items; train 5, tune 2, test 3, ui 4, bi 6)")
 
 
 def test_pairs_are_sorted_whatever_order_they_came_in() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_dataset
 
 from clbr import BundleDataset, InputError, Nodes, describe
 from clbr.data.describe import Degrees
 from clbr.data.plot import plot_degrees
+from conftest import make_dataset
 
 
 def test_counts_densities_and_degrees_are_those_worked_out_by_hand(small: BundleDataset) -> None:

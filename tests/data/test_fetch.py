@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from conftest import make_dataset
 
 from clbr import InputError, load, save
 from clbr.data import fetch
 from clbr.data.fetch import get
+from conftest import make_dataset
 
 Serve = Callable[..., str]
 
@@ -23,7 +23,7 @@ def serve() -> Iterator[Serve]:
     shelf: dict[str, tuple[bytes, int]] = {}
 
     class Shelf(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             if self.path not in shelf:
                 self.send_error(404)
                 return
@@ -123,7 +123,9 @@ def test_another_checksum_is_refused(tmp_path: Path, serve: Serve, files: dict[s
     refused(tmp_path, serve(zipped(files)), "its SHA-256 is [0-9a-f]{64}, expected 00", checksum="00")
 
 
-@pytest.mark.parametrize("path", ["../../evil.txt", "/tmp/evil.txt", "sets/small/../../../evil.txt", "..\\evil.txt", "C:/evil.txt"])
+@pytest.mark.parametrize(
+    "path", ["../../evil.txt", "/tmp/evil.txt", "sets/small/../../../evil.txt", "..\\evil.txt", "C:/evil.txt"]
+)
 @pytest.mark.parametrize("pack", [zipped, tarred])
 def test_an_archive_that_leads_out_of_its_folder_is_refused(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], pack: Callable[[dict[str, bytes]], bytes], path: str

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clbr import BundleDataset, InputError, Nodes, load, save
 from clbr.data.read import TABLES
+from conftest import make_dataset
 
 FILES = ("small_data_size.txt", *TABLES.values())
 
@@ -21,10 +21,14 @@ def folder(tmp_path: Path, small: BundleDataset) -> Path:
 def same(one: BundleDataset, other: BundleDataset) -> bool:
     nodes = all(
         (mine.count, mine.ids, mine.names) == (theirs.count, theirs.ids, theirs.names)
-        for mine, theirs in zip((one.users, one.bundles, one.items), (other.users, other.bundles, other.items), strict=True)
+        for mine, theirs in zip(
+            (one.users, one.bundles, one.items), (other.users, other.bundles, other.items), strict=True
+        )
     )
-    return one.name == other.name and nodes and all(
-        getattr(one, part).tolist() == getattr(other, part).tolist() for part in TABLES
+    return (
+        one.name == other.name
+        and nodes
+        and all(getattr(one, part).tolist() == getattr(other, part).tolist() for part in TABLES)
     )
 
 
@@ -48,7 +52,9 @@ def test_ids_and_names_survive_however_awkward(tmp_path: Path) -> None:
     assert read.users.ids == ("007", "7", "x")
 
 
-def test_windows_line_ends_a_missing_last_one_and_a_byte_order_mark_do_no_harm(folder: Path, small: BundleDataset) -> None:
+def test_windows_line_ends_a_missing_last_one_and_a_byte_order_mark_do_no_harm(
+    folder: Path, small: BundleDataset
+) -> None:
     (folder / "user_item.txt").write_bytes(b"\xef\xbb\xbf0\t0\r\n0\t4\r\n1\t1\r\n2\t2")
     (folder / "bundle_item.txt").write_bytes((folder / "bundle_item.txt").read_bytes() + b"\n\n")
     assert same(load(folder), small)

@@ -77,7 +77,8 @@ def test_neither_the_order_of_rows_nor_of_columns_matters(tables: dict[str, Path
 
 def test_the_seed_decides_the_random_split(tables: dict[str, Path]) -> None:
     splits = {
-        frozenset(everything(import_tables(**tables, split=SplitConfig(seed=seed)).dataset)["test"]) for seed in range(8)
+        frozenset(everything(import_tables(**tables, split=SplitConfig(seed=seed)).dataset)["test"])
+        for seed in range(8)
     }
     assert len(splits) > 1
 
@@ -213,7 +214,9 @@ def test_bad_times_splits_and_column_roles_are_named(tmp_path: Path, tables: dic
         import_tables(**tables, columns={"usr": "x"})
 
 
-def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(
+    tmp_path: Path, tables: dict[str, Path]
+) -> None:
     rows = [(*pair, split) for pair in CHOSEN for split in ("train", "test")]
     path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
     with pytest.raises(InputError, match="are a pair in train and in test"):

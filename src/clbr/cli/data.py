@@ -110,7 +110,8 @@ def simulate(
     from clbr.data.simulate import simulate as draw
     from clbr.data.write import save
 
-    origin = SimulateConfig(like=like, scale=scale, variant=variant, seed=seed)
+    settings = {"like": like, "scale": scale, "variant": variant, "seed": seed}
+    origin = SimulateConfig.make(settings, "simulate")
     with show.progress(f"simulating {like}", None):
         world = draw(like, scale=scale, seed=seed, variant=variant)
         save(world.dataset, out, origin=origin.to_toml(), force=force)

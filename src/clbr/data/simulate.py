@@ -36,7 +36,7 @@ class SimulateConfig(Config):
 def simulate(like: str = "tiny", *, scale: float = 1.0, seed: int = 0, variant: str = "plain") -> World:
     """Draw a world: "tiny" (a small shop with names), "youshu" or "netease", at a multiple of its size.
 
-    The same arguments give the same world, on any machine. Variants: plain, sparser, denser, noisier.
+    The same arguments give the same world. Variants: plain, sparser, denser, noisier.
     """
     config = SimulateConfig.make({"like": like, "scale": scale, "variant": variant, "seed": seed}, "simulate")
     return draw(world_config(config.like, config.scale, config.variant), config.seed)

@@ -1,0 +1,196 @@
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from clbr import BundleDataset, load, save
+from clbr.cli import main
+from conftest import SHARED, make_dataset
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Type a command; get its exit code, its output and its errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clbr", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return typed
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return save(make_dataset(), tmp_path / "small")
+
+
+def write_tables(folder: Path) -> list[str]:
+    (folder / "carts.csv").write_text("customer,cart\n" + "".join(f"c{u},k{b}\n" for u in range(4) for b in range(5)))
+    (folder / "bought.csv").write_text("customer,sku\nc0,s1\nc1,s2\nc1,s2\n")
+    (folder / "contents.csv").write_text("cart,sku\n" + "".join(f"k{b},s{b}\n" for b in range(5)))
+    return ["--user-bundle", "carts.csv", "--user-item", "bought.csv", "--bundle-item", "contents.csv",
+            "--columns", "user=customer,bundle=cart,item=sku"]  # fmt: skip
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_help_comes_without_heavy_imports() -> None:
+    script = (
+        "import sys; sys.argv = ['clbr', '--help']\n"
+        "from clbr.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'scipy', 'polars', 'numba', 'pydantic', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "clbr demo" in done.stdout
+
+
+def test_every_command_explains_itself(run: Run) -> None:
+    for words in (
+        ["data"],
+        ["data", "import"],
+        ["data", "get"],
+        ["data", "simulate"],
+        ["data", "describe"],
+        ["floors"],
+        ["demo"],
+    ):
+        code, out, _ = run(*words, "--help")
+        assert code == 0
+        assert "Usage" in out
+    assert run("--version")[1].startswith("clbr 0.")
+
+
+def test_describe_prints_the_counts_for_people_and_for_machines(run: Run, data: Path) -> None:
+    code, out, _ = run("data", "describe", data)
+    assert code == 0
+    assert "user-bundle" in out
+    assert "users without a training bundle" in out
+    code, out, _ = run("data", "describe", data, data, "--json")
+    assert [json.loads(line)["users"] for line in out.splitlines()] == [3, 3]
+
+
+def test_describe_draws_a_picture(run: Run, data: Path, tmp_path: Path) -> None:
+    code, out, _ = run("data", "describe", data, "--plot", "degrees.png")
+    assert code == 0
+    assert "degrees.png" in out
+    assert (tmp_path / "degrees.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"), [("Youshu", (49_351, 138_515, 176_667)), ("NetEasePartial", (302_276, 486_149, 694_918))]
+)
+def test_describe_prints_the_true_counts_of_real_data(
+    run: Run, real: Callable[[str], BundleDataset], name: str, pairs: tuple[int, ...]
+) -> None:
+    real(name)
+    found = json.loads(run("data", "describe", SHARED / name, "--json")[1])
+    assert tuple(found["relations"][r]["pairs"] for r in ("user_bundle", "user_item", "bundle_item")) == pairs
+
+
+def test_simulate_writes_a_folder_that_the_other_commands_take(run: Run, tmp_path: Path) -> None:
+    assert run("data", "simulate", "--like", "tiny", "--seed", 3, "--out", "shop")[0] == 0
+    assert run("data", "describe", "shop")[0] == 0
+    code, out, _ = run("floors", "shop", "--k", "5", "--json")
+    assert code == 0
+    assert set(json.loads(out)) == {"popularity", "EASE", "EASE with contents"}
+    assert "seed = 3" in (tmp_path / "shop" / "origin.toml").read_text()
+    assert load(tmp_path / "shop").items.names is not None
+
+
+def test_import_makes_a_folder_of_three_tables_and_counts_what_it_merged(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("data", "import", *write_tables(tmp_path), "--out", "shop", "--split", "random", "--seed", 1)
+    assert code == 0
+    assert "repeated, merged" in out
+    dataset = load(tmp_path / "shop")
+    assert (dataset.name, len(dataset.users), len(dataset.ui)) == ("shop", 4, 2)
+    assert dict(dataset.merged) == {}
+    assert "user_item = 1" in (tmp_path / "shop" / "origin.toml").read_text()
+
+
+def test_the_demo_tells_a_story_and_what_to_type_next(run: Run) -> None:
+    code, out, _ = run("demo")
+    assert code == 0
+    for words in ("popularity", "EASE", "is offered", "would choose next", "What to type next", "clbr data import"):
+        assert words in out
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["data", "describe", "none"], "no such folder"),
+    (["data", "describe", "small", "--plot", "x.bmp"], "expected a name that ends in"),
+    (["data", "describe", "small", "--plot", "no/folder/x.png"], "cannot be written"),
+    (["data", "simulate", "--out", "small"], "is not empty"),
+    (["data", "simulate", "--out", "mine", "--force"], "holds other things"),
+    (["data", "simulate", "--out", "x", "--scale", "0"], "scale"),
+    (["data", "simulate", "--out", "x", "--like", "yousho"], "yousho"),
+    (["data", "import", "--user-bundle", "a.csv", "--user-item", "b", "--bundle-item", "c", "--out", "x"], "a.csv: no such file"),
+    (["data", "import", *["--user-bundle", "mine/a.txt"] * 1, "--user-item", "b", "--bundle-item", "c", "--out", "x", "--columns", "user"], "expected role=column"),
+    (["data", "import", "--user-bundle", "mine/a.txt", "--user-item", "b", "--bundle-item", "c", "--out", "x", "--tune", "0.9", "--test", "0.9"], "leave nothing to train on"),
+    (["data", "get", "x", "--url", "nowhere"], "expected an address"),
+    (["floors", "small", "--k", "0"], "--k 0: expected whole numbers from 1"),
+    (["floors", "small", "--k", "ten"], "--k ten"),
+    (["floors", "small", "--split", "train"], "train"),
+    (["floors", "none"], "no such folder"),
+    (["flors", "small"], "No such command"),
+    (["data", "simulate"], "--out"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "message"), BAD)
+def test_bad_input_is_one_message_exit_code_2_and_no_change(
+    run: Run, data: Path, tmp_path: Path, words: list[str], message: str
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.txt").write_text("user\tbundle\nx\ty\n")
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    before = snapshot(tmp_path)
+    code, out, err = run(*words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in out + err
+    assert snapshot(tmp_path) == before
+
+
+def test_a_disk_that_fills_up_is_one_message_and_leaves_what_was_there(data: Path, tmp_path: Path) -> None:
+    """In a process that may write no file beyond 8 kB: the system refuses it as it does on a full disk."""
+    before = snapshot(tmp_path)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))  # noqa: E731
+    command = [sys.executable, "-c", "from clbr.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "data", "simulate", "--out", str(data), "--force"],
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        check=False,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert snapshot(tmp_path) == before
+
+
+def test_a_reader_that_goes_away_is_no_error_message(data: Path) -> None:
+    command = f"{sys.executable} -c 'from clbr.cli import main; main()' data describe {data} --json | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
