@@ -28,8 +28,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	$(BIN)/pdoc --output-directory site clbr
-	@echo "open site/index.html"
+	$(BIN)/python docs/build_api.py site
 
 benchmarks: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

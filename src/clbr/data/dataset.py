@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clbr.config import nearest
-from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, is_increasing, sorted_codes
+from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
 from clbr.errors import InputError
 
 Split = Literal["train", "tune", "test"]
@@ -105,8 +105,8 @@ class BundleDataset:
 
     def _refuse_shared(self, one: Split, other: Split) -> None:
         width = len(self.bundles)
-        mine = encode(self.pairs(one), width)
-        shared = mine[contains(encode(self.pairs(other), width), mine)]
+        theirs = encode(self.pairs(other), width)
+        shared = theirs[contains(encode(self.pairs(one), width), theirs)]
         if len(shared):
             user, bundle = decode(shared[:1], width)[0]
             raise InputError(
@@ -142,12 +142,17 @@ def _sound(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
         if len(pairs) and not (pairs[:, column].min() >= 0 and pairs[:, column].max() < len(nodes)):
             row = int(np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= len(nodes)))[0])
             raise InputError(f"{part}: row {row} has {nodes.kind} {pairs[row, column]}, expected 0 to {len(nodes) - 1}")
+    if in_order(pairs[:, 0], pairs[:, 1]):
+        return _locked(pairs.astype(np.int32))
     codes = sorted_codes(encode(pairs, len(right)))
     if not is_increasing(codes):
         twice = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
         raise InputError(
             f"{part}: {left.kind} {left.id(twice[0])} and {right.kind} {right.id(twice[1])} are a pair twice"
         )
-    sound = decode(codes, len(right))
-    sound.flags.writeable = False
-    return sound
+    return _locked(decode(codes, len(right)))
+
+
+def _locked(pairs: Pairs) -> Pairs:
+    pairs.flags.writeable = False
+    return pairs

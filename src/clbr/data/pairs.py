@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Ids = NDArray[np.int32]
 Pairs = NDArray[np.int32]
 Codes = NDArray[np.int64]
 Relation = Literal["ub", "ui", "bi"]
@@ -21,7 +22,10 @@ def as_pairs(values: ArrayLike) -> Pairs:
 
 def encode(pairs: Pairs, width: int) -> Codes:
     """left * width + right: sorting codes sorts pairs, equal codes are equal pairs."""
-    return pairs[:, 0].astype(np.int64) * width + pairs[:, 1]
+    codes = pairs[:, 0].astype(np.int64)
+    codes *= width
+    codes += pairs[:, 1]
+    return codes
 
 
 def decode(codes: Codes, width: int) -> Pairs:
@@ -35,6 +39,13 @@ def decode(codes: Codes, width: int) -> Pairs:
 def sorted_pairs(pairs: Pairs) -> Pairs:
     """The pairs ordered by left id, then right id."""
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def in_order(lefts: Ids, rights: Ids) -> bool:
+    """Whether pairs are sorted and none is there twice; quicker than making codes to see."""
+    further = lefts[1:] > lefts[:-1]
+    further |= (lefts[1:] == lefts[:-1]) & (rights[1:] > rights[:-1])
+    return bool(further.all())
 
 
 def sorted_codes(codes: Codes) -> Codes:

@@ -30,7 +30,7 @@ def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
     require("matplotlib", "plot")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 6), layout="constrained")
+    figure = Figure(figsize=(10, 5.6), layout="constrained")
     relations = [relation_sides(dataset) for dataset in datasets]
     for axes, (relation, side, unit, nodes) in zip(figure.subplots(2, 3).T.flat, SIDES, strict=True):
         for (colour, line), dataset, sides in zip(STYLES * len(datasets), datasets, relations, strict=False):
@@ -38,11 +38,16 @@ def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
             degrees = np.bincount(pairs[:, side], minlength=sizes[side])
             at_least = np.cumsum(np.bincount(degrees)[::-1])[::-1] / sizes[side]
             axes.step(range(1, len(at_least)), at_least[1:], line, where="pre", color=colour, label=dataset.name)
-        axes.set(xscale="log", yscale="log", xlabel=unit, ylabel=f"share of {nodes} with as many or more")
+        axes.set(xscale="log", yscale="log")
+        axes.set_xlabel(f"{unit}, at least", fontsize=9)
+        axes.set_ylabel(f"share of {nodes}", fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
+        axes.yaxis.set_major_formatter(lambda value, position: f"{100 * value:g} %")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.5)
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:], dpi=150)
     write_whole(path, picture.getvalue())

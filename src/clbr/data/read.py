@@ -7,6 +7,7 @@ users.csv, bundles.csv, items.csv     optional: id and name of each, in the orde
 """
 
 import codecs
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -15,9 +16,10 @@ import polars as pl
 
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.faults import explain_pairs, explain_size
-from clbr.data.pairs import Pairs, decode, distinct
+from clbr.data.pairs import Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
 
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 SIZE_SUFFIX = "_data_size.txt"
 TABLES = {
     "train": "user_bundle_train.txt",
@@ -37,35 +39,63 @@ def load(path: str | Path) -> BundleDataset:
     bundles = _read_nodes(folder, "bundle", counts[1])
     items = _read_nodes(folder, "item", counts[2])
 
+    ub, ui, bi = (users, bundles), (users, items), (bundles, items)
+    sides = dict(zip(TABLES, (ub, ub, ub, ui, bi), strict=True))
     parts: dict[str, Pairs] = {}
     merged: dict[str, int] = {}
-    for part, file in TABLES.items():
-        left = bundles if part == "bi" else users
-        right = items if part in ("ui", "bi") else bundles
-        parts[part], repeated = read_pairs(folder / file, left, right)
+    for part, (pairs, repeated) in zip(TABLES, _read_tables(folder, sides), strict=True):
+        parts[part] = pairs
         if repeated:
-            merged[file] = repeated
+            merged[TABLES[part]] = repeated
     return BundleDataset(size_file.name.removesuffix(SIZE_SUFFIX), users, bundles, items, **parts, merged=merged)
 
 
-def read_pairs(path: Path, left: Nodes, right: Nodes) -> tuple[Pairs, int]:
-    """The distinct pairs of a file, and how many rows repeated one."""
+def _read_tables(folder: Path, sides: Mapping[str, tuple[Nodes, Nodes]]) -> Iterator[tuple[Pairs, int]]:
+    """For each file its distinct pairs, all in range, and how many rows repeated one."""
+    try:  # all files at once, so that small ones do not leave a core idle
+        frames = pl.collect_all([_scan(folder / file) for file in TABLES.values()])
+    except (*UNREADABLE, OSError):
+        frames = [pl.DataFrame() for _ in TABLES]  # each gets a closer look below
+    for (part, file), frame in zip(TABLES.items(), frames, strict=True):
+        columns = _columns(frame, *sides[part]) or _read_closely(folder / file, *sides[part])
+        yield _distinct_pairs(columns, len(sides[part][1]))
+
+
+def _scan(source: Path | bytes) -> pl.LazyFrame:
+    schema = {"left": pl.Int32(), "right": pl.Int32()}
+    return pl.scan_csv(source, has_header=False, separator="\t", schema=schema, quote_char=None, glob=False)
+
+
+def _columns(frame: pl.DataFrame, left: Nodes, right: Nodes) -> tuple[Ids, Ids] | None:
+    """The two columns, or None if there are no rows or an id is no node's."""
+    if not frame.height or any(column.null_count() for column in frame.get_columns()):
+        return None
+    lefts, rights = (column.to_numpy() for column in frame.get_columns())
+    # As unsigned, a negative id is a huge one: one comparison serves both ends.
+    known = lefts.view(np.uint32).max() < len(left) and rights.view(np.uint32).max() < len(right)
+    return (lefts, rights) if known else None
+
+
+def _read_closely(path: Path, left: Nodes, right: Nodes) -> tuple[Ids, Ids]:
+    """Read a file that the fast reader stumbled on: past blank lines at its end, or to the fault in it."""
     content = read_bytes(path).removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
     if not content:
         raise InputError(f"{path}: is empty; expected a line per pair: {left.kind}, tab, {right.kind}")
     try:
-        schema = {"left": pl.Int64(), "right": pl.Int64()}
-        table = pl.read_csv(content, has_header=False, separator="\t", schema=schema, quote_char=None)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        columns = _columns(_scan(content).collect(), left, right)
+    except UNREADABLE as error:
         raise explain_pairs(path, content, left, right, str(error)) from None
-    columns = table.get_columns()
-    for column, nodes in zip(columns, (left, right), strict=True):
-        lowest, highest = column.min(), column.max()
-        if column.null_count() or lowest < 0 or highest >= len(nodes):  # type: ignore[operator]
-            raise explain_pairs(path, content, left, right, "an id is out of range")
-    lefts, rights = (column.to_numpy() for column in columns)
-    codes = distinct(lefts * len(right) + rights)
-    return decode(codes, len(right)), table.height - len(codes)
+    if columns is None:
+        raise explain_pairs(path, content, left, right, "an id is out of range")
+    return columns
+
+
+def _distinct_pairs(columns: tuple[Ids, Ids], width: int) -> tuple[Pairs, int]:
+    pairs = np.stack(columns, axis=1)
+    if in_order(*columns):
+        return pairs, 0
+    once = distinct(encode(pairs, width))
+    return decode(once, width), len(pairs) - len(once)
 
 
 def read_sizes(path: Path) -> tuple[int, int, int]:
@@ -105,7 +135,7 @@ def _read_nodes(folder: Path, kind: Literal["user", "bundle", "item"], count: in
         return Nodes(kind, count)
     try:
         table = pl.read_csv(read_bytes(path), infer_schema=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}: not a CSV file in UTF-8 ({str(error).splitlines()[0]})") from None
     if table.columns not in (["id"], ["id", "name"]):
         raise InputError(f"{path}, line 1: expected the header id or id,name, found {','.join(table.columns)}")

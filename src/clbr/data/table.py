@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clbr.config import nearest
 from clbr.data.faults import fault_of_id
-from clbr.data.read import read_bytes
+from clbr.data.read import UNREADABLE, read_bytes
 from clbr.errors import InputError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
@@ -20,7 +20,6 @@ PARQUET = (".parquet", ".pq")
 ROLES = ("user", "bundle", "item", "time", "split", "name")
 TABLES = ("user_bundle", "user_item", "bundle_item", "bundle_names", "item_names")
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
 @dataclass(frozen=True)
