@@ -13,7 +13,7 @@ def main(folder: str = "site") -> None:
     """Write one page for the public names and one for each module."""
     for name in clbr.__all__:  # pdoc looks into the module, where a lazy name is not yet
         setattr(clbr, name, getattr(clbr, name))
-    modules = [module.name for module in pkgutil.walk_packages(clbr.__path__, "clbr.")]
+    modules = [module.name for module in pkgutil.iter_modules(clbr.__path__, "clbr.")]  # each brings its own modules
     pdoc.pdoc("clbr", *modules, output_directory=Path(folder))
     print(f"open {folder}/index.html")
 
