@@ -7,6 +7,7 @@ floor = clbr.EASE.fit(dataset)
 print(clbr.evaluate(floor, dataset, split="tune"))
 """
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from clbr.views.edits import EdgeEdits
 
 __version__ = version("clbr")
+
+# Threads that wait for each other must sleep, not spin: beside another busy process spinning ones are thirty times
+# slower (benchmarks/neighbours.py). It has to be said before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A public name is imported when it is first used: `clbr --help` need not wait for torch.
 _HOMES = {

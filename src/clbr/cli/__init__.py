@@ -9,6 +9,7 @@ import typer
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.floors import floors
+from clbr.cli.train import EXAMPLE, evaluate, train
 from clbr.errors import InputError
 
 app = typer.Typer(
@@ -19,6 +20,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
+app.command(epilog=EXAMPLE)(train)
+app.command()(evaluate)
 app.command()(floors)
 app.command()(demo)
 

@@ -12,6 +12,9 @@ from rich.table import Table
 if TYPE_CHECKING:
     from clbr.data.describe import Description
     from clbr.evaluation.protocol import Evaluation
+    from clbr.train.loop import Epoch
+    from clbr.train.run import Counters
+    from clbr.train.settings import RunConfig
 
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP"}
 
@@ -91,3 +94,37 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
     columns += [(f"coverage@{k}", f"coverage@{k}") for k in ks]
     rows = [[name, *(f"{100 * result[key]:.2f}" for key, _ in columns)] for name, result in results.items()]
     table(title, ["", *(shown for _, shown in columns)], rows)
+
+
+class Training:
+    """The live line of a training: epoch, losses, tune, best, seconds an epoch, time left."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar = bar
+        self.task = bar.add_task("", total=None)
+        self.metric, self.told = "", ""
+
+    def begin(self, config: "RunConfig") -> None:
+        """Say what is trained."""
+        self.metric = config.train.metric
+        self.bar.update(self.task, total=config.train.epochs, description=config.model)
+
+    def step(self, step: int, steps: int) -> None:
+        """Move within the epoch."""
+        self.bar.update(self.task, description=f"{self.told} step {step}/{steps}")
+
+    def epoch(self, epoch: "Epoch", counters: "Counters") -> None:
+        """Tell the epoch's outcome."""
+        losses = " ".join(f"{name} {value:.4f}" for name, value in epoch.losses.items())
+        tune = f"tune {100 * epoch.tune[self.metric]:.2f} " if epoch.tune else ""
+        best = f"best {100 * counters.best:.2f} at {counters.best_epoch}"
+        self.told = f"epoch {epoch.number}: {losses}, {tune}{best}, {epoch.seconds:.1f} s an epoch,"
+        self.bar.update(self.task, completed=epoch.number, description=self.told)
+
+
+@contextmanager
+def training() -> Iterator[Training]:
+    """A live display on stderr, for people only."""
+    parts: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        yield Training(bar)

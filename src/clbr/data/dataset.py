@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Literal
 
@@ -119,6 +120,14 @@ class BundleDataset:
         if split not in ("train", "tune", "test"):
             raise InputError(f"unknown split '{split}': train, tune or test")
         return {"train": self.train, "tune": self.tune, "test": self.test}[split]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A checksum of sizes and pairs: two data sets with the same one are the same to any model."""
+        digest = sha256(repr((len(self.users), len(self.bundles), len(self.items))).encode())
+        for pairs in (self.train, self.tune, self.test, self.ui, self.bi):
+            digest.update(len(pairs).to_bytes(8, "little") + pairs.astype("<i4").tobytes())
+        return digest.hexdigest()
 
     @cached_property
     def popularity(self) -> NDArray[np.int64]:

@@ -2,10 +2,10 @@
 
 from clbr.config import Config
 from clbr.models.ease import EASE, EASEConfig
-from clbr.models.interface import Recommender
+from clbr.models.interface import Floor
 from clbr.models.popularity import Popularity, PopularityConfig
 
-FLOORS: dict[str, tuple[type[Recommender], Config]] = {
+FLOORS: dict[str, tuple[type[Floor], Config]] = {
     "popularity": (Popularity, PopularityConfig()),
     "EASE": (EASE, EASEConfig(l2=500)),
     "EASE with contents": (EASE, EASEConfig(l2=200, contents=0.3)),

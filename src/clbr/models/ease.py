@@ -18,7 +18,7 @@ from torch import Tensor
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
-from clbr.models.interface import Recommender
+from clbr.models.interface import Floor
 
 
 class EASEConfig(Config):
@@ -28,7 +28,7 @@ class EASEConfig(Config):
     contents: float = Field(0.0, ge=0, description="weight of the bundle-item rows; 0 leaves them out")
 
 
-class EASE(Recommender):
+class EASE(Floor):
     """Scores a bundle by what the user's other bundles say of it."""
 
     def __init__(self, history: csr_array, weights: Tensor) -> None:

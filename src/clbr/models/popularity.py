@@ -7,14 +7,14 @@ from torch import Tensor
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
-from clbr.models.interface import Recommender
+from clbr.models.interface import Floor
 
 
 class PopularityConfig(Config):
     """Popularity has nothing to set."""
 
 
-class Popularity(Recommender):
+class Popularity(Floor):
     """Scores a bundle by its number of training users."""
 
     def __init__(self, counts: Tensor) -> None:

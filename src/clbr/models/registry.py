@@ -1,19 +1,52 @@
-"""The models by name. A new one is one file and one line here."""
+"""The trainable models by name. A new one is one file and one line here."""
 
-from clbr.config import Config, nearest
+from typing import Any
+
+import torch
+
+from clbr.config import nearest
+from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
-from clbr.models.ease import EASE, EASEConfig
-from clbr.models.interface import Recommender
-from clbr.models.popularity import Popularity, PopularityConfig
+from clbr.models.bgcn import BGCN
+from clbr.models.bprmf import BPRMF
+from clbr.models.bundlenet import BundleNet
+from clbr.models.crosscbr import CrossCBR
+from clbr.models.dam import DAM
+from clbr.models.interface import Model
+from clbr.models.lightgcn import LightGCN
+from clbr.models.rgcn import RGCN
 
-MODELS: dict[str, tuple[type[Recommender], type[Config]]] = {
-    "popularity": (Popularity, PopularityConfig),
-    "ease": (EASE, EASEConfig),
+MODELS: dict[str, type[Model]] = {
+    "bprmf": BPRMF,
+    "lightgcn": LightGCN,
+    "dam": DAM,
+    "rgcn": RGCN,
+    "bundlenet": BundleNet,
+    "bgcn": BGCN,
+    "crosscbr": CrossCBR,
 }
 
 
-def model(name: str) -> tuple[type[Recommender], type[Config]]:
-    """A model's class and the class of its settings."""
+def find_model(name: str) -> type[Model]:
+    """A model's class by its name."""
     if name not in MODELS:
         raise InputError(f"unknown model '{name}', {nearest(name, list(MODELS))}")
     return MODELS[name]
+
+
+def make_model(
+    name: str, settings: dict[str, Any], dataset: BundleDataset, generator: torch.Generator | None = None
+) -> Model:
+    """A model for a data set, with its parameters drawn if there is a generator to draw from."""
+    kind = find_model(name)
+    config = kind.settings.make(settings, f"settings of {name}")
+    for relation in kind.relations:
+        if relation != "ub" and not len(getattr(dataset, relation)):
+            what = {"ui": "user-item", "bi": "bundle-item"}[relation]
+            raise InputError(f"{dataset.name} has no {what} pairs, and {name} cannot do without them")
+    sizes = (len(dataset.users), len(dataset.bundles), len(dataset.items))
+    model: Model = kind(config, *sizes)  # type: ignore[call-arg]
+    if generator is not None:
+        with torch.no_grad():
+            model.initialise(generator)
+    return model

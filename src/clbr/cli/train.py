@@ -1,0 +1,103 @@
+"""clbr train and evaluate."""
+
+import json as json_
+import signal
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clbr.cli.options import EvaluatedSplit, parse_ks
+from clbr.errors import InputError
+
+if TYPE_CHECKING:
+    from clbr.train.loop import Epoch
+    from clbr.train.run import Counters
+
+EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to use; all cores if left out.")]
+
+
+def train(
+    data: Annotated[Path | None, typer.Argument(help="A data folder.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help="Which model; clbr models lists them.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Known good settings: youshu, netease, or a TOML file.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="key=value, of the model or the training.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this run; needs nothing else.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON line for each epoch.")] = False,
+    threads: Threads = None,
+) -> None:
+    """Train a model; the epoch is chosen on tune. Ctrl-C saves, and --resume goes on to the very same end."""
+    from clbr.cli import show
+    from clbr.data.read import load
+    from clbr.train import run
+    from clbr.train.environment import use_threads
+    from clbr.train.settings import compose, parse_changes
+
+    use_threads(threads)
+    folder = resume or out
+    if folder is None or (resume is None and (data is None or model is None)):
+        raise InputError(f"expected DATA, --model and --out, or --resume RUN. {EXAMPLE}")
+    stopping: list[bool] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        if stopping:
+            raise KeyboardInterrupt
+        stopping.append(True)
+        typer.echo("\nfinishing this epoch, then saving (again Ctrl-C: stop at once)", err=True)
+
+    signal.signal(signal.SIGINT, interrupt)
+    with show.training() as screen:
+
+        def heard(epoch: "Epoch", counters: "Counters") -> None:
+            if json:
+                typer.echo(json_.dumps(asdict(epoch)))
+            screen.epoch(epoch, counters)
+
+        hooks = run.Hooks(epoch=heard, step=screen.step, stop=lambda: bool(stopping))
+        if resume:
+            screen.begin(run.read_config(resume))
+            counters = run.resume(resume, hooks)
+        else:
+            assert data is not None and model is not None
+            changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
+            config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed)
+            screen.begin(config)
+            counters = run.start(folder, config, load(data), hooks)
+    config = run.read_config(folder)
+    if not json:
+        typer.echo(
+            f"{folder}: {config.model}, epoch {counters.epoch}, best {config.train.metric} on tune "
+            f"{100 * counters.best:.2f} at epoch {counters.best_epoch}"
+        )
+        again = f"clbr train --resume {folder}" if stopping else f"clbr evaluate {folder}"
+        typer.echo(f"{'go on' if stopping else 'next'}: {again}")
+    if stopping:
+        raise typer.Exit(130)
+
+
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
+    split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
+    k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
+    mask_tune: Annotated[bool, typer.Option(help="Leave tune pairs out of the ranking, too.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    threads: Threads = None,
+) -> None:
+    """Evaluate a run at its best epoch, by full ranking."""
+    from clbr.cli import show
+    from clbr.train.environment import use_threads
+    from clbr.train.run import evaluate_run, read_config
+
+    use_threads(threads)
+    ks = parse_ks(k)
+    result = evaluate_run(run, split=split, ks=ks, mask_tune=mask_tune)
+    if json:
+        typer.echo(json_.dumps(result.means))
+    else:
+        title = f"{run}, {split}, {len(result.users):,} users, percent"
+        show.evaluations(title, {read_config(run).model: result}, ks)

@@ -1,0 +1,104 @@
+"""BGCN: graph convolution on an item level and on a bundle level (Chang et al., SIGIR 2020).
+
+On both levels h <- dropout([LeakyReLU(A h W), h]), so vectors grow; a level's output is the raw vectors next to the
+row-normalised layers. Item level: user-item with self-loops; a bundle is the mean of its items, row-normalised.
+Bundle level: users and bundles, where bundles that share items are neighbours too, by N N' with N the bundle-item
+matrix of unit rows. One table of user vectors serves both.
+"""
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
+
+from clbr.data.pairs import Relation
+from clbr.graph.bundle_graph import BundleGraph, power
+from clbr.graph.operators import Blocks, Diagonal, Product
+from clbr.models.interface import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.layers import dropout, unit_rows
+
+
+class BGCNConfig(ModelConfig):
+    """Settings of BGCN."""
+
+    layers: int = Field(2, ge=1, description="rounds of convolution on each level")
+    message_dropout: float = Field(0.3, ge=0, lt=1, description="on every layer's vectors")
+    l2: float = Field(0.0, ge=0, description="weight of the squared length of the batch's output vectors")
+
+
+class BGCN(Encoder):
+    """Two levels of convolution that share the users."""
+
+    settings = BGCNConfig
+    citation = "Chang et al., SIGIR 2020"
+    relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    config: BGCNConfig
+
+    def __init__(self, config: BGCNConfig, users: int, bundles: int, items: int) -> None:
+        super().__init__(config)
+        d = config.dimension
+        self.users = nn.Parameter(torch.empty(users, d))
+        self.bundles = nn.Parameter(torch.empty(bundles, d))
+        self.items = nn.Parameter(torch.empty(items, d))
+        widths = [d * (layer + 1) for layer in range(config.layers)]
+        self.item_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
+        self.bundle_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
+
+    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
+        """Both levels, each d + 2 d + ... wide. In training nothing asks for items, and they are left out."""
+        item_level, bundle_level = graph.keep("bgcn item", _item_level), graph.keep("bgcn bundle", _bundle_level)
+        users, items = self._convolve(item_level, self.items, self.item_layers, generator)
+        bundle_users, bundles = self._convolve(bundle_level, self.bundles, self.bundle_layers, generator)
+        contents = unit_rows(torch.cat([graph.bi.mean @ output for output in items], dim=1))
+        item_vectors = torch.cat(items, dim=1) if generator is None else None
+        return Embeddings(
+            {
+                "item": Level(torch.cat(users, dim=1), contents, item_vectors),
+                "bundle": Level(torch.cat(bundle_users, dim=1), torch.cat(bundles, dim=1)),
+            }
+        )
+
+    def _convolve(
+        self, level: Blocks, others: Tensor, layers: nn.ModuleList, generator: torch.Generator | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The outputs of each layer, for users and for the other side."""
+        hidden: list[Tensor] = [self.users, others]
+        outputs = [hidden]
+        for layer in layers:
+            assert isinstance(layer, nn.Linear)
+            # A (h W) in place of (A h) W: the same, over vectors that do not grow.
+            messages = level.apply([x @ layer.weight.T for x in hidden])
+            messages = [leaky_relu(message + layer.bias) for message in messages]
+            joined = [torch.cat(pair, dim=1) for pair in zip(messages, hidden, strict=True)]
+            hidden = [dropout(x, self.config.message_dropout, generator) for x in joined]
+            outputs.append([unit_rows(x) for x in hidden])
+        users, rest = zip(*outputs, strict=True)
+        return list(users), list(rest)
+
+    def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
+        """BPR, and the squared length of the batch's vectors if that has a weight."""
+        losses = super().task_losses(embeddings, batch)
+        if self.config.l2:
+            bundles = torch.cat([batch.ub.chosen, batch.ub.others.flatten()])
+            levels = embeddings.levels.values()
+            vectors = [x for level in levels for x in (level.users[batch.ub.left], level.bundles[bundles])]
+            losses["l2"] = self.config.l2 / 2 * torch.stack([x.square().sum() for x in vectors]).sum()
+        return losses
+
+
+def _item_level(graph: BundleGraph) -> Blocks:
+    """D^-1/2 [[I, UI], [UI', I]] D^-1/2."""
+    users, items = (power(degrees + 1, -0.5) for degrees in (graph.ui.left_degrees, graph.ui.right_degrees))
+    ui = graph.ui.plain.scaled(users, items)
+    return Blocks([[Diagonal(users**2), ui], [ui.T, Diagonal(items**2)]])
+
+
+def _bundle_level(graph: BundleGraph) -> Blocks:
+    """D^-1/2 [[I, UB], [UB', N N']] D^-1/2; the overlap N N' is never multiplied out."""
+    unit = graph.bi.plain.scaled(left=power(graph.bi.left_degrees, -0.5))
+    overlap = (Product(unit, unit.T) @ torch.ones(graph.bundles, 1)).squeeze(1)
+    users, bundles = power(graph.ub.left_degrees + 1, -0.5), power(graph.ub.right_degrees + overlap, -0.5)
+    ub, unit = graph.ub.plain.scaled(users, bundles), unit.scaled(left=bundles)
+    return Blocks([[Diagonal(users**2), ub], [ub.T, Product(unit, unit.T)]])

@@ -1,0 +1,31 @@
+"""BPRMF: the inner product of a user's and a bundle's vector (Rendle et al., UAI 2009). User-bundle only."""
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from clbr.data.pairs import Relation
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
+
+
+class BPRMFConfig(ModelConfig):
+    """Settings of BPRMF."""
+
+
+class BPRMF(Encoder):
+    """Two tables of vectors; the graph is not looked at."""
+
+    settings = BPRMFConfig
+    citation = "Rendle et al., UAI 2009"
+    relations: ClassVar[tuple[Relation, ...]] = ()
+
+    def __init__(self, config: BPRMFConfig, users: int, bundles: int, items: int) -> None:
+        super().__init__(config)
+        self.users = nn.Parameter(torch.empty(users, config.dimension))
+        self.bundles = nn.Parameter(torch.empty(bundles, config.dimension))
+
+    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
+        """The tables themselves."""
+        return Embeddings({"bundle": Level(self.users, self.bundles)})

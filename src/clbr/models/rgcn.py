@@ -1,0 +1,78 @@
+"""RGCN: graph convolution with a transform for each relation (Schlichtkrull et al., ESWC 2018).
+
+    h' = act(W_0 h + sum over relations r of the mean over r-neighbours of W_r h)
+
+on the user-bundle-item graph with its six directed relations; no activation on the last layer.
+"""
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from clbr.data.pairs import Relation
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.layers import dropout
+
+Nodes = tuple[Tensor, Tensor, Tensor]
+
+
+class RGCNConfig(ModelConfig):
+    """Settings of RGCN."""
+
+    layers: int = Field(2, ge=1, description="rounds of convolution")
+    bases: int = Field(0, ge=0, description="relations share this many bases; 0: each has a transform of its own")
+    message_dropout: float = Field(0.0, ge=0, lt=1, description="on every layer's vectors")
+
+
+class RGCN(Encoder):
+    """Six directed relations and the node itself."""
+
+    settings = RGCNConfig
+    citation = "Schlichtkrull et al., ESWC 2018"
+    relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    config: RGCNConfig
+
+    def __init__(self, config: RGCNConfig, users: int, bundles: int, items: int) -> None:
+        super().__init__(config)
+        d = config.dimension
+        self.users = nn.Parameter(torch.empty(users, d))
+        self.bundles = nn.Parameter(torch.empty(bundles, d))
+        self.items = nn.Parameter(torch.empty(items, d))
+        self.layers = nn.ModuleList(RelationalLayer(d, config.bases) for _ in range(config.layers))
+
+    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
+        """Convolve."""
+        nodes: Nodes = (self.users, self.bundles, self.items)
+        for depth, layer in enumerate(self.layers, start=1):
+            nodes = layer(graph, *nodes)
+            if depth < len(self.layers):
+                nodes = tuple(dropout(relu(x), self.config.message_dropout, generator) for x in nodes)  # type: ignore[assignment]
+        return Embeddings({"graph": Level(*nodes)})
+
+
+class RelationalLayer(nn.Module):
+    """One round: a transform for the node itself and one for each directed relation."""
+
+    DIRECTED = 6
+
+    def __init__(self, dimension: int, bases: int) -> None:
+        super().__init__()
+        self.own = nn.Parameter(torch.empty(dimension, dimension))
+        self.transforms = nn.Parameter(torch.empty(bases or self.DIRECTED, dimension, dimension))
+        self.shares = nn.Parameter(torch.empty(self.DIRECTED, bases)) if bases else None
+
+    def forward(self, graph: BundleGraph, users: Tensor, bundles: Tensor, items: Tensor) -> Nodes:
+        """The three kinds of nodes after the round."""
+        weights: Tensor = self.transforms
+        if self.shares is not None:
+            weights = torch.einsum("rb,bij->rij", self.shares, weights)
+        ub, ui, bi = graph.ub, graph.ui, graph.bi
+        return (
+            users @ self.own + ub.mean @ (bundles @ weights[0]) + ui.mean @ (items @ weights[1]),
+            bundles @ self.own + ub.back_mean @ (users @ weights[2]) + bi.mean @ (items @ weights[3]),
+            items @ self.own + ui.back_mean @ (users @ weights[4]) + bi.back_mean @ (bundles @ weights[5]),
+        )

@@ -1,0 +1,75 @@
+"""The training loop. There is no other."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from time import perf_counter
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from clbr.data.dataset import BundleDataset
+from clbr.errors import InputError
+from clbr.evaluation.protocol import evaluate
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Batch, Model
+from clbr.rng import generator, torch_generator
+from clbr.train.batches import Choices
+from clbr.train.settings import TrainConfig
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch came to; `tune` is empty where tune was not looked at."""
+
+    number: int
+    losses: dict[str, float]
+    tune: dict[str, float]
+    seconds: float
+
+
+def train(
+    model: Model,
+    optimiser: torch.optim.Optimizer,
+    dataset: BundleDataset,
+    config: TrainConfig,
+    seed: int,
+    after: int = 0,
+    progress: Callable[[int, int], None] = lambda step, steps: None,
+) -> Iterator[Epoch]:
+    """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone."""
+    graph = BundleGraph.of(dataset)
+    choices = Choices(dataset.train, graph.ub.shape)
+    item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
+    steps = -(-len(choices.pairs) // config.batch)
+    for epoch in range(after + 1, config.epochs + 1):
+        start, losses = perf_counter(), torch.zeros(())
+        draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
+        for group in optimiser.param_groups:
+            group["lr"] = config.rate * config.decay ** ((epoch - 1) // config.decay_every)
+        epoch_graph = model.epoch_graph(graph, noise)
+        bundles = choices.epoch(config.batch, config.negatives, draws)
+        items = item_choices.endless(config.batch, config.negatives, draws) if item_choices else repeat(None)
+        for step, batch in enumerate(map(Batch, bundles, items), start=1):
+            terms = model.losses(epoch_graph, batch, noise)
+            loss = torch.stack(list(terms.values())).sum()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            if config.clip:
+                clip_grad_norm_(model.parameters(), config.clip)
+            optimiser.step()
+            losses = losses + torch.stack([term.detach() for term in terms.values()])
+            if not loss.isfinite():
+                raise InputError(f"the loss is {loss.item()} at epoch {epoch}, step {step}: {config}; try a lower rate")
+            progress(step, steps)
+        tune = {}
+        if epoch % config.evaluate_every == 0 or epoch == config.epochs:
+            cut = int(config.metric.split("@")[1])
+            tune = evaluate(model.recommender(graph), dataset, split="tune", ks={20, 40, cut}).means
+        named = dict(zip(terms, (losses / steps).tolist(), strict=True))
+        yield Epoch(epoch, named, tune, perf_counter() - start)
+
+
+def make_optimiser(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
+    """Adam."""
+    return torch.optim.Adam(model.parameters(), lr=config.rate, weight_decay=config.weight_decay, fused=True)

@@ -1,0 +1,153 @@
+"""A run: a folder that holds a training, from its settings to its best weights, and can always be gone on with."""
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.read import load
+from clbr.errors import InputError
+from clbr.evaluation.protocol import Evaluation, evaluate
+from clbr.files import write_whole
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Recommender
+from clbr.models.registry import make_model
+from clbr.rng import torch_generator
+from clbr.train.checkpoint import STATE, read_checkpoint, read_model, write_checkpoint, write_model
+from clbr.train.environment import describe_environment
+from clbr.train.loop import Epoch, make_optimiser, train
+from clbr.train.settings import RunConfig
+
+CHECKPOINT_SECONDS = 20.0
+"""At most so much work is lost to a kill (and one epoch)."""
+
+
+@dataclass
+class Counters:
+    """How far a run has come."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best: float = -1.0
+    looks: int = 0
+    """Looks at tune since the best one."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Who wants to hear of it: `epoch` after each epoch, `step` after each step; `stop` is asked after each epoch."""
+
+    epoch: Callable[[Epoch, Counters], None] = lambda epoch, counters: None
+    step: Callable[[int, int], None] = lambda step, steps: None
+    stop: Callable[[], bool] = lambda: False
+
+
+def start(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks | None = None) -> Counters:
+    """Begin a run in a new or empty folder and train it to its end."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
+    make_model(config.model, config.settings, dataset)  # refuse what cannot be, before anything is written
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
+    with locked(folder):
+        write_whole(folder / "environment.json", json.dumps(describe_environment(dataset), indent=2).encode())
+        write_whole(folder / "config.toml", config.to_toml().encode())
+        return _train(folder, config, dataset, hooks or Hooks())
+
+
+def resume(folder: Path, hooks: Hooks | None = None) -> Counters:
+    """Go on with a run that was stopped or killed, to the same end as if it had not been."""
+    config = read_config(folder)
+    dataset = read_dataset(folder, config)
+    with locked(folder):
+        return _train(folder, config, dataset, hooks or Hooks())
+
+
+def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks) -> Counters:
+    model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
+    optimiser = make_optimiser(model, config.train)
+    counters = Counters()
+    if (folder / "last" / STATE).exists():
+        state = read_checkpoint(folder / "last", model, optimiser)
+        counters = Counters(**{key: state[key] for key in asdict(counters)})
+    lines = _metrics_until(folder, counters.epoch)
+    saved = monotonic()
+    if _finished(counters, config):
+        return counters
+    for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step):
+        counters.epoch = epoch.number
+        if epoch.tune:
+            counters.looks += 1
+            if epoch.tune[config.train.metric] > counters.best:
+                counters.best, counters.best_epoch, counters.looks = epoch.tune[config.train.metric], epoch.number, 0
+                (folder / "best").mkdir(exist_ok=True)
+                write_model(folder / "best" / "model.safetensors", model)
+        lines.append(json.dumps(asdict(epoch)))
+        write_whole(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
+        stop = hooks.stop()
+        if stop or _finished(counters, config) or monotonic() - saved > CHECKPOINT_SECONDS:
+            write_checkpoint(folder / "last", model, optimiser, asdict(counters))
+            saved = monotonic()
+        hooks.epoch(epoch, counters)
+        if stop or _finished(counters, config):
+            break
+    return counters
+
+
+def _finished(counters: Counters, config: RunConfig) -> bool:
+    return counters.epoch >= config.train.epochs or counters.looks >= config.train.patience
+
+
+def _metrics_until(folder: Path, epoch: int) -> list[str]:
+    """The lines of metrics up to the checkpoint; what a killed run wrote after it will be written again."""
+    path = folder / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line for line in lines if json.loads(line)["number"] <= epoch]
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The settings of a run."""
+    if not (folder / "config.toml").exists():
+        raise InputError(f"{folder}: no run there (no config.toml); expected a folder that clbr train made")
+    return RunConfig.from_toml(folder / "config.toml")
+
+
+def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> BundleDataset:
+    """The data set of a run, refused if it is not the one that the run began with."""
+    dataset = load(data or config.data)
+    recorded: dict[str, Any] = json.loads((folder / "environment.json").read_text())
+    if dataset.fingerprint != recorded["data"]["fingerprint"]:
+        raise InputError(f"{data or config.data}: is not the data set that {folder} was trained on")
+    return dataset
+
+
+def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
+    """The recommender at a run's best epoch, on the training graph."""
+    config = read_config(folder)
+    model = make_model(config.model, config.settings, dataset)
+    read_model(folder / "best" / "model.safetensors", model)
+    return model.recommender(BundleGraph.of(dataset))
+
+
+def evaluate_run(folder: Path, *, split: str, ks: list[int], mask_tune: bool = False) -> Evaluation:
+    """Evaluate a run's best weights."""
+    dataset = read_dataset(folder, read_config(folder))
+    return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_tune=mask_tune)  # type: ignore[arg-type]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder; refused while another process does."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
+        yield
