@@ -9,11 +9,13 @@ import pytest
 from clbr.errors import InputError
 from clbr.files import whole_folder, write_synced, write_whole
 
-OURS = ("*.txt",)
+
+def is_ours(folder: Path) -> bool:
+    return all(path.suffix == ".txt" and path.is_file() for path in folder.iterdir())
 
 
 def fill(out: Path, text: bytes = b"new", force: bool = False) -> None:
-    with whole_folder(out, force, OURS) as folder:
+    with whole_folder(out, force, is_ours) as folder:
         write_synced(folder / "a.txt", text)
 
 
@@ -30,7 +32,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "out", False, OURS) as folder:
+    with pytest.raises(RuntimeError), whole_folder(tmp_path / "out", False, is_ours) as folder:
         write_synced(folder / "a.txt", b"half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -54,12 +56,37 @@ def test_force_replaces_a_folder_of_the_same_kind(tmp_path: Path) -> None:
 def test_force_never_replaces_anything_else(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_bytes(b"years of work")
-    with pytest.raises(InputError, match=r"holds other things \('thesis.tex'"):
+    with pytest.raises(InputError, match="holds other things"):
         fill(tmp_path / "out", force=True)
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(InputError, match="there is a file of this name"):
         fill(tmp_path / "file", force=True)
     assert (tmp_path / "out" / "thesis.tex").read_bytes() == b"years of work"
+
+
+def test_what_someone_else_wrote_meanwhile_is_kept(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not empty"), whole_folder(tmp_path / "out", False, is_ours) as folder:
+        write_synced(folder / "a.txt", b"new")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "b.txt").write_bytes(b"theirs")
+    assert (tmp_path / "out" / "b.txt").read_bytes() == b"theirs"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    fill(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "a.txt").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_the_folder_one_stands_in_may_be_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    fill(Path())
+    assert (tmp_path / "here" / "a.txt").exists()
 
 
 def test_what_a_killed_process_left_is_swept_away_and_what_it_set_aside_put_back(tmp_path: Path) -> None:

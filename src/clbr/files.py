@@ -4,9 +4,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clbr.errors import InputError
@@ -15,28 +14,43 @@ PARTIAL = ".partial-"
 
 
 @contextmanager
-def whole_folder(out: Path, force: bool, ours: Collection[str]) -> Iterator[Path]:
+def whole_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
     """A fresh folder to fill, which takes the name `out` only once the block has ended well.
 
-    An `out` that holds something is refused, or with `force` replaced, if every file in it matches
-    one of the patterns `ours`: a mistyped path never costs anyone a file of another kind.
+    An `out` that holds something is refused, or with `force` replaced if `is_ours` knows it for a whole folder of the
+    same kind: a mistyped path never costs anyone anything else.
     """
+    shown, out = out, out.resolve()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _sweep(out)
-        _refuse_occupied(out, force, ours)
+        refuse_occupied(out, force, is_ours)
         partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}{PARTIAL}{os.getpid()}-"))
     except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror})") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror})") from None
     try:
         yield partial
-        partial.chmod(0o755)  # mkdtemp makes it private
-        _refuse_occupied(out, force, ours)  # someone may have written there meanwhile
+        partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private
+        refuse_occupied(out, force, is_ours)  # someone may have written there meanwhile
         _swap_in(partial, out)
     except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); nothing was changed") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def refuse_occupied(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> None:
+    """Refuse a place that is taken, unless by a folder that `force` may replace."""
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise InputError(f"{out}: there is a file of this name; choose another --out")
+    if not any(out.iterdir()):
+        return
+    if not force:
+        raise InputError(f"{out}: is not empty; choose another folder, or --force to replace a folder of this kind")
+    if not is_ours(out):
+        raise InputError(f"{out}: holds other things, which --force does not replace; choose an empty folder")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -46,7 +60,8 @@ def write_whole(path: Path, content: bytes) -> None:
         write_synced(partial, content)
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
 
 
@@ -58,21 +73,9 @@ def write_synced(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _refuse_occupied(out: Path, force: bool, ours: Collection[str]) -> None:
-    if not (out.exists() or out.is_symlink()):
-        return
-    if not out.is_dir():
-        raise InputError(f"{out}: there is a file of this name; choose another --out")
-    strangers = [p.name for p in out.iterdir() if not any(fnmatch(p.name, pattern) for pattern in ours)]
-    if strangers:
-        raise InputError(f"{out}: holds other things ('{min(strangers)}' for one); choose an empty folder")
-    if not force and any(out.iterdir()):
-        raise InputError(f"{out}: is not empty; choose another folder, or --force to replace it")
-
-
 def _swap_in(partial: Path, out: Path) -> None:
-    if not out.exists():
-        partial.rename(out)
+    if not out.exists() or not any(out.iterdir()):
+        partial.rename(out)  # also over an empty folder
         return
     aside = partial.with_name(partial.name + "-old")
     out.rename(aside)
@@ -105,3 +108,9 @@ def _alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -127,6 +127,57 @@ def test_import_makes_a_folder_of_three_tables_and_counts_what_it_merged(run: Ru
     assert "user_item = 1" in (tmp_path / "shop" / "origin.toml").read_text()
 
 
+def test_import_takes_names_and_says_what_it_left_out(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("cart,name\nk0,Breakfast\nk99,Nothing\n")
+    columns = write_tables(tmp_path)
+    code, out, _ = run("data", "import", *columns, "--out", "shop", "--bundle-names", "names.csv")
+    assert code == 0
+    assert "1 names belong to nothing" in out
+    assert load(tmp_path / "shop").bundles.names == ("Breakfast", None, None, None, None)
+
+
+def test_get_fetches_unpacks_and_says_what_is_published(run: Run, data: Path, tmp_path: Path) -> None:
+    subprocess.run(["tar", "czf", "small.tgz", "small"], cwd=tmp_path, check=True)
+    code, out, _ = run("data", "get", "small", "--url", f"file://{tmp_path}/small.tgz", "--out", "copy")
+    assert code == 0
+    assert "BundleDataset(small: 3 users" in out
+    assert "nothing is published under the name small" in out
+    assert snapshot(tmp_path / "copy") == snapshot(data)
+
+
+def test_floors_can_be_asked_for_tune_and_to_leave_tune_pairs_out(run: Run, data: Path) -> None:
+    means = {
+        words: json.loads(run("floors", data, "--k", "1", "--json", *words)[1])["popularity"]["recall@1"]
+        for words in ((), ("--mask-tune",), ("--split", "tune"))
+    }
+    assert means == {(): 0.0, ("--mask-tune",): 0.75, ("--split", "tune"): 1.0}
+
+
+def test_figures_of_a_set_that_is_not_the_published_one_say_so(run: Run, tmp_path: Path) -> None:
+    save(make_dataset(name="Youshu"), tmp_path / "fake")
+    assert "not comparable" in run("floors", "fake", "--k", "1")[1]
+    assert "not comparable" in run("data", "describe", "fake")[1]
+
+
+def test_tables_fit_a_narrow_terminal_and_are_not_cut_when_piped(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run("floors", data, "--k", "1,2,3,4")[1] + run("demo")[1]
+    assert "\u2026" not in out
+    assert "NDCG@4" in out
+
+
+def test_names_with_brackets_are_shown_as_they_are(run: Run, data: Path, tmp_path: Path) -> None:
+    columns = write_tables(tmp_path)
+    (tmp_path / "carts.csv").rename(tmp_path / "carts[old].csv")
+    columns[1] = "carts[old].csv"
+    code, out, _ = run("data", "import", *columns, "--out", "x[/11]", "--name", "eleven")
+    assert code == 0
+    assert "carts[old].csv" in out
+    assert "x[/11]" in out
+
+
 def test_the_demo_tells_a_story_and_what_to_type_next(run: Run) -> None:
     code, out, _ = run("demo")
     assert code == 0
@@ -148,6 +199,11 @@ BAD: list[tuple[list[str], str]] = [
     (["data", "get", "x", "--url", "nowhere"], "expected an address"),
     (["floors", "small", "--k", "0"], "--k 0: expected whole numbers from 1"),
     (["floors", "small", "--k", "ten"], "--k ten"),
+    (["floors", "small", "--k", "9" * 5000], "--k 999"),
+    (["data", "simulate", "--out", "x", "--scale", "0.001"], "has no pairs for"),
+    (["data", "simulate", "--out", "x", "--like", "netease", "--scale", "500"], "pairs, expected between"),
+    (["data", "simulate", "--out", "table", "--force"], "holds other things"),
+    (["data", "get", "x", "--url", "http://[::1"], "cannot be fetched"),
     (["floors", "small", "--split", "train"], "train"),
     (["floors", "none"], "no such folder"),
     (["flors", "small"], "No such command"),
@@ -162,6 +218,8 @@ def test_bad_input_is_one_message_exit_code_2_and_no_change(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "a.txt").write_text("user\tbundle\nx\ty\n")
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "users.csv").write_text("mine")
     before = snapshot(tmp_path)
     code, out, err = run(*words)
     assert code == 2

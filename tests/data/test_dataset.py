@@ -86,5 +86,12 @@ def test_unsound_nodes_cannot_be_made(wrong: object) -> None:
         wrong()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("name", ["", "../evil", "a/b", "[bold]", "$x$", "a\nb", ".hidden", "x" * 101, "nul\0"])
+def test_a_name_that_could_be_a_path_or_markup_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="expected a letter or digit"):
+        make_dataset(name=name)
+    assert make_dataset(name="Bücher 2 (neu)").name == "Bücher 2 (neu)"
+
+
 def test_popularity_counts_training_users_only(small: BundleDataset) -> None:
     assert small.popularity.tolist() == [1, 3, 1, 0]

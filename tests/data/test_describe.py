@@ -73,8 +73,6 @@ def test_degree_distributions_are_drawn(small: BundleDataset, tmp_path: Path, su
     path = tmp_path / f"degrees{suffix}"
     plot_degrees([small, make_dataset(name="other")], path)
     assert path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
-    if suffix == ".svg":
-        assert "other" in path.read_text() or "<path" in path.read_text()
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 

@@ -105,6 +105,43 @@ def test_an_archive_becomes_a_data_folder(
     assert heard[-1] == (len(content), len(content))
 
 
+def test_members_that_begin_with_a_dot_are_found(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+    """As `tar czf archive.tgz .` names them."""
+    dotted = {f"./{Path(name).name}": content for name, content in files.items()}
+    get("small", serve(tarred(dotted)), tmp_path / "out")
+    assert load(tmp_path / "out").name == "small"
+
+
+def test_the_name_may_be_asked_for_in_any_case_and_is_checked_as_asked(
+    tmp_path: Path, serve: Serve, files: dict[str, bytes]
+) -> None:
+    lower = {name.replace("small_", "youshu_"): content for name, content in files.items()}
+    with pytest.raises(InputError, match="but Youshu was published with"):
+        get("Youshu", serve(zipped(lower)), tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED, "w:xz", "w:bz2", "w:gz"])
+def test_an_archive_with_flipped_bytes_is_refused_or_whole(
+    tmp_path: Path, serve: Serve, files: dict[str, bytes], kind: object
+) -> None:
+    if isinstance(kind, str):
+        content = tarred(files, kind)
+    else:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", kind) as archive:  # type: ignore[call-overload]
+            for name, text in files.items():
+                archive.writestr(name, text)
+        content = buffer.getvalue()
+    for place in range(10, len(content), max(1, len(content) // 40)):
+        flipped = bytearray(content)
+        flipped[place] ^= 0xFF
+        try:
+            get("small", serve(bytes(flipped)), tmp_path / f"out{place}")
+        except InputError as error:
+            assert "\n" not in str(error)
+            assert not (tmp_path / f"out{place}").exists()
+
+
 def test_an_incomplete_download_is_refused(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     content = zipped(files)
     refused(tmp_path, serve(content[:-50], stated=len(content)), "ended after .* bytes|cannot be fetched")
@@ -179,6 +216,8 @@ def test_counts_unlike_the_published_ones_are_refused(tmp_path: Path, serve: Ser
         ("http://127.0.0.1:9/none", "cannot be fetched"),
         ("ftp://127.0.0.1/x", "expected an address that starts with"),
         ("nonsense", "expected an address that starts with"),
+        ("http://[::1", "cannot be fetched"),
+        ("http://127.0.0.1:99999/x", "cannot be fetched"),
         ("file:///no/such/file.zip", "cannot be fetched"),
     ],
 )

@@ -52,6 +52,13 @@ def test_ids_and_names_survive_however_awkward(tmp_path: Path) -> None:
     assert read.users.ids == ("007", "7", "x")
 
 
+@pytest.mark.parametrize("part", ["tune", "test", "ui", "bi"])
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, part: str) -> None:
+    with pytest.raises(InputError, match="small: has no pairs for"):
+        save(make_dataset(**{part: np.empty((0, 2), int)}), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_windows_line_ends_a_missing_last_one_and_a_byte_order_mark_do_no_harm(
     folder: Path, small: BundleDataset
 ) -> None:
@@ -86,16 +93,18 @@ def test_repeated_rows_of_a_file_are_merged_and_counted(folder: Path, small: Bun
         ("user_item.txt", b"", "user_item.txt: is empty; expected a line per pair: user, tab, item"),
         ("user_item.txt", b"\n\n", "user_item.txt: is empty"),
         ("user_bundle_tune.txt", b"", "is empty"),
-        ("user_bundle_test.txt", b"0\t1\n", "user 0 and bundle 1 are a pair in train and in test"),
+        ("user_bundle_test.txt", b"0\t1\n", r"user_bundle_test.txt, line 1: user 0 and bundle 1 are a pair in user_bundle_train.txt, line 2, too \(1 such\)"),
         ("small_data_size.txt", b"3\t4\n", "found '3\t4', expected three whole numbers: users, bundles, items"),
         ("small_data_size.txt", b"3\t4\t-5\n", "expected three whole numbers"),
         ("small_data_size.txt", b"users\n", "expected three whole numbers"),
-        ("small_data_size.txt", b"3\t4\t9000000000\n", "9000000000 items: expected between 1 and"),
+        ("small_data_size.txt", b"3\t4\t9000000000\n", r"small_data_size.txt, line 1: 9000000000 items, expected between 1 and"),
         ("small_data_size.txt", b"2\t4\t5\n", "user id 2 is beyond the 2 users of the size file"),
         ("users.csv", b"id\na\nb\n", "names 2 users, but the size file says 3"),
         ("users.csv", b"a\nb\nc\nd\n", "line 1: expected the header id or id,name, found a"),
         ("users.csv", b"id,name\na,x\n,y\nc,z\n", "users.csv, line 3: empty id"),
         ("users.csv", b"id\n\xff\nb\nc\n", "not a CSV file in UTF-8"),
+        ("users.csv", b"id\na\nb\na\n", "users.csv, line 2: id 'a' is there more than once"),
+        ("small_data_size.txt", b"3\t0\t5\n", "line 1: 0 bundles, expected between 1 and"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_named_with_line_value_and_what_was_expected(

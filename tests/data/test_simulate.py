@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, EdgeEdits, InputError, World, describe, simulate
+from clbr.data import simulate as simulate_module
 from clbr.data.catalog import PUBLISHED
 from clbr.data.describe import COUNTS
 from clbr.data.pairs import contains, encode
+from clbr.data.simulate import _candidates
 from clbr.data.worlds import LEVELS, VARIANTS, WORLDS
 
 
@@ -101,13 +103,60 @@ def test_people_choose_what_they_prefer_among_what_they_are_shown(tiny: World) -
             assert np.quantile(chosen, 0.5) > np.quantile(rest, 0.6), (relation, truth)
 
 
-def test_exposure_is_a_probability_and_matches_how_often_things_are_shown(tiny: World) -> None:
-    shown = tiny.shown["ub"]
-    everyone = np.stack(np.meshgrid(np.arange(600), np.arange(150), indexing="ij"), axis=-1).reshape(-1, 2)
-    per_draw = shown.per_draw(everyone).reshape(600, 150)
-    np.testing.assert_allclose(per_draw.sum(axis=1), 1.0, rtol=1e-9)
-    probability = tiny.exposure("ub", everyone)
-    assert ((probability >= 0) & (probability <= 1)).all()
+@pytest.mark.parametrize("relation", ["ub", "ui", "bi"])
+def test_exposure_is_how_often_things_are_shown(tiny: World, relation: str) -> None:
+    """Against the drawing itself: candidates drawn two hundred times, with nothing brought by patrons."""
+    shown = tiny.shown[relation]  # type: ignore[index]
+    rows, width = np.arange(20), len(shown.fame)
+    rng, nothing = np.random.default_rng(0), np.empty(0, np.int64)
+    seen = np.zeros(20 * width)
+    for _ in range(200):
+        codes = _candidates(rng, shown, rows, np.zeros(20, np.int64), nothing)
+        seen[codes] += 1 / 200
+    pairs = np.stack(np.divmod(np.arange(20 * width), width), axis=1)
+    np.testing.assert_allclose(shown.per_draw(pairs).reshape(20, width).sum(axis=1), 1.0, rtol=1e-9)
+    stated = tiny.exposure(relation, pairs)  # type: ignore[arg-type]
+    assert np.abs(seen - stated).max() < 0.2
+    assert seen.mean() == pytest.approx(stated.mean(), rel=0.02)
+
+
+def test_chance_is_scaled_by_the_worlds_noise() -> None:
+    quiet, loud = (simulate("tiny", variant=variant) for variant in ("plain", "noisier"))
+    pair = (np.arange(50), np.arange(50))
+    np.testing.assert_allclose(loud.mood("ub", *pair), 2 * quiet.mood("ub", *pair), rtol=1e-5)
+
+
+def test_no_more_candidates_are_weighed_at_once_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counting(*arguments: object) -> np.ndarray:
+        codes = _candidates(*arguments)  # type: ignore[arg-type]
+        sizes.append(len(codes))
+        return codes
+
+    monkeypatch.setattr(simulate_module, "_candidates", counting)
+    monkeypatch.setattr(simulate_module, "BLOCK", 5_000)
+    simulate("tiny")
+    assert max(sizes) < 7_000  # a block may exceed it by one user's draws and what was brought
+    assert len(sizes) > 20
+
+
+@pytest.mark.parametrize("relation", ["ui", "bi"])
+def test_choices_follow_edits_of_history_and_of_contents(tiny: World, relation: str) -> None:
+    """After an edit the choices are the best by the edited preference, in the same mood."""
+    user = int(tiny.dataset.ui[0, 0])
+    if relation == "ui":
+        edits = EdgeEdits(drop={"ui": tiny.dataset.ui[tiny.dataset.ui[:, 0] == user]})
+    else:
+        edits = EdgeEdits(drop={"bi": tiny.dataset.bi[::2]})
+    pairs = np.stack([np.full(150, user), np.arange(150)], axis=1)
+    utility = tiny.preference("ub", pairs, edits) + tiny.mood("ub", np.array([user]), np.arange(150))
+    everything = np.concatenate([tiny.dataset.train, tiny.dataset.tune, tiny.dataset.test])
+    has = set(everything[everything[:, 0] == user, 1].tolist())
+    expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has]
+    chosen = tiny.choices([user], 150, edits)[0]
+    assert chosen[: len(expected)].tolist() == expected
+    assert chosen.tolist() != tiny.choices([user], 150)[0].tolist()
 
 
 def test_a_users_next_choices_are_the_best_that_she_does_not_have(tiny: World) -> None:
@@ -170,7 +219,7 @@ def test_a_bundle_is_filled_with_things_of_its_theme(tiny: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"like": "yousho"}, {"scale": 0.0}, {"scale": 1e9}, {"seed": -1}, {"variant": "odd"}]
+    "wrong", [{"like": "yousho"}, {"scale": 0.0}, {"scale": 1e6}, {"seed": -1}, {"variant": "odd"}]
 )
 def test_a_world_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):

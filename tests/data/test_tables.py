@@ -121,6 +121,7 @@ def timed(tmp_path: Path, tables: dict[str, Path], times: list[str]) -> Imported
     "times",
     [
         ["3", "1", "2", "1", "2", "3", "1", "9"],
+        [str(1577836800000000000 + t) for t in (3, 1, 2, 1, 2, 3, 1, 9)],
         ["1.5", "0.5", "1.0", "0.1", "0.2", "0.3", "1", "9"],
         ["2024-03-01", "2024-01-01", "2024-02-01", "2024-01-01", "2024-01-02", "2024-01-03", "2024-01-01", "2025-01-01"],
         ["2024-01-01 12:00:03", *["2024-01-01 12:00:01", "2024-01-01 12:00:02"], *["2024-01-01 12:00:01"] * 1,
@@ -190,6 +191,12 @@ def test_a_truncated_parquet_file_is_refused(tmp_path: Path, tables: dict[str, P
         (pl.DataFrame({"user": [1.5], "bundle": ["b"]}), r"row 1: user id '1.5' is not a whole number"),
         (pl.DataFrame({"user": [3, -1], "bundle": ["b", "c"]}), r"row 2: user id '-1' is negative"),
         (pl.DataFrame({"user": [None, 2], "bundle": ["b", "c"]}), r"row 1: user id '' is empty"),
+        (
+            pl.DataFrame({"user": [float("nan"), 0.5], "bundle": ["b", "c"]}),
+            r"row 1: user id 'nan' is not a whole number",
+        ),
+        (pl.DataFrame({"user": [1.0, float("inf")], "bundle": ["b", "c"]}), r"row 2: user id 'inf' is not a whole"),
+        (pl.DataFrame({"user": [1.0, None], "bundle": ["b", "c"]}), r"row 2: user id '' is empty"),
         (pl.DataFrame({"user": [True], "bundle": ["b"]}), "column 'user' is Boolean, expected text or whole numbers"),
     ],
 )
@@ -199,6 +206,31 @@ def test_a_bad_parquet_column_is_named(
     frame.write_parquet(tmp_path / "x.parquet")
     with pytest.raises(InputError, match=message):
         import_tables(**(tables | {"user_bundle": tmp_path / "x.parquet"}))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "method"),
+    [("time", [[1], [2]], "last"), ("time", [True, False], "last"), ("time", [1.0, float("nan")], "last"),
+     ("time", [1, None], "last"), ("split", [["a"], ["b"]], "given"), ("split", [1, 2], "given")],
+)  # fmt: skip
+def test_a_parquet_column_of_times_or_splits_of_another_kind_is_refused(
+    tmp_path: Path, tables: dict[str, Path], column: str, values: list[object], method: str
+) -> None:
+    pl.DataFrame({"user": ["a", "b"], "bundle": ["x", "y"], column: values}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=rf"x.parquet.*{column}"):
+        import_tables(**(tables | {"user_bundle": tmp_path / "x.parquet"}), split=SplitConfig.make({"method": method}))
+
+
+def test_utf16_is_named_for_what_it_is(tmp_path: Path, tables: dict[str, Path]) -> None:
+    (tmp_path / "x.csv").write_text("user,bundle\na,b\n", encoding="utf-16")
+    with pytest.raises(InputError, match="UTF-16 text, expected UTF-8"):
+        import_tables(**(tables | {"user_bundle": tmp_path / "x.csv"}))
+
+
+def test_a_column_of_exactly_the_name_goes_before_a_similar_one(tmp_path: Path, tables: dict[str, Path]) -> None:
+    rows = [("?", u, b) for u, b in CHOSEN]
+    tables["user_bundle"] = write(tmp_path / "both.CSV".replace("CSV", "csv"), ("user_id", "user", "bundle"), rows)
+    assert import_tables(**tables).dataset.users.ids == ("ann", "bob", "cy", "dee")
 
 
 def test_bad_times_splits_and_column_roles_are_named(tmp_path: Path, tables: dict[str, Path]) -> None:

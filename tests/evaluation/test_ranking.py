@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clbr import InputError, rank
+from clbr.evaluation import ranking as ranking_module
 from clbr.evaluation.ranking import top
 from conftest import Fixed
 
@@ -46,7 +47,7 @@ def test_ranking_is_the_same_for_every_block_size_and_leaves_out_what_it_should(
     pairs = np.array(exclude, np.int32).reshape(-1, 2)
     ranking = rank(model, users, k, exclude=pairs, block=block)
     expected = [[-np.inf if (u, b) in exclude else table[u][b] for b in range(shape[1])] for u in users]
-    assert ranking.tolist() == [slow_top(row, k) for row in expected]
+    assert ranking.tolist() == [slow_top(row, min(k, shape[1])) for row in expected]
     assert ranking.tolist() == rank(model, users, k, exclude=pairs).tolist()
 
 
@@ -60,6 +61,24 @@ def test_progress_hears_of_every_block() -> None:
     heard: list[int] = []
     rank(Fixed(torch.ones(5, 3)), np.arange(5), 1, exclude=NOTHING, block=2, progress=heard.append)
     assert heard == [2, 4, 5]
+
+
+def test_no_more_scores_are_held_at_once_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    class Counting(Fixed):
+        def scores(self, users: torch.Tensor) -> torch.Tensor:
+            asked.append(len(users) * self.table.shape[1])
+            return super().scores(users)
+
+    monkeypatch.setattr(ranking_module, "BLOCK_SCORES", 12)
+    rank(Counting(torch.ones(50, 3)), np.arange(50), 1, exclude=NOTHING)
+    assert max(asked) == 12
+
+
+def test_unsorted_pairs_to_exclude_are_refused() -> None:
+    with pytest.raises(InputError, match="must be sorted"):
+        rank(Fixed(torch.ones(2, 3)), np.array([0]), 1, exclude=np.array([[1, 0], [0, 0]], np.int32))
 
 
 def test_scores_that_are_not_numbers_and_a_top_of_nothing_are_refused() -> None:

@@ -1,5 +1,6 @@
 """The command line: one command per job; parses, calls, prints."""
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -45,6 +46,9 @@ def _options(
 
 def main() -> None:
     """Run; whatever the caller got wrong ends in one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still shows the rest
     try:
         app()
     except InputError as error:
@@ -53,6 +57,9 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError:
+        typer.echo("error: not enough memory for this; try smaller data or a smaller --scale", err=True)
+        sys.exit(2)
     except OSError as error:
         typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
         sys.exit(2)

@@ -48,8 +48,10 @@ def import_(
     from clbr.data.describe import describe as measure
     from clbr.data.split import SplitConfig
     from clbr.data.tables import import_tables
-    from clbr.data.write import save
+    from clbr.data.write import is_data_folder, save
+    from clbr.files import refuse_occupied
 
+    refuse_occupied(out, force, is_data_folder)
     settings = SplitConfig.make({"method": split, "tune": tune, "test": test, "seed": seed}, "--split")
     imported = import_tables(
         user_bundle,
@@ -108,10 +110,12 @@ def simulate(
     from clbr.cli import show
     from clbr.data.simulate import SimulateConfig
     from clbr.data.simulate import simulate as draw
-    from clbr.data.write import save
+    from clbr.data.write import is_data_folder, save
+    from clbr.files import refuse_occupied
 
     settings = {"like": like, "scale": scale, "variant": variant, "seed": seed}
     origin = SimulateConfig.make(settings, "simulate")
+    refuse_occupied(out, force, is_data_folder)
     with show.progress(f"simulating {like}", None):
         world = draw(like, scale=scale, seed=seed, variant=variant)
         save(world.dataset, out, origin=origin.to_toml(), force=force)

@@ -21,12 +21,15 @@ def floors(
     Full ranking over all bundles; training pairs are left out; of equal scores the lower bundle id comes first.
     """
     from clbr.cli import show
+    from clbr.data.describe import describe
     from clbr.data.read import load
     from clbr.evaluation.floors import FLOORS
     from clbr.evaluation.protocol import evaluate
 
-    dataset = load(data)
     ks = parse_ks(k)
+    dataset = load(data)
+    if len(dataset.bundles) > 10_000:
+        typer.echo(f"EASE solves for {len(dataset.bundles):,} x {len(dataset.bundles):,} weights: minutes", err=True)
     results = {}
     with show.progress("ranking", len(FLOORS)) as hear:
         for done, (name, (floor, config)) in enumerate(FLOORS.items(), start=1):
@@ -37,3 +40,6 @@ def floors(
     else:
         users = len(next(iter(results.values())).users)
         show.evaluations(f"{dataset.name}, {split}, {users:,} users, percent", results, ks)
+        published = describe(dataset).published
+        if published and not published.agrees:
+            typer.echo(f"\n{dataset.name}, beside {published.source}: {published.note}")

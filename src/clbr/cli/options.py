@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import re
 from typing import Literal
 
 from clbr.errors import InputError
@@ -10,6 +11,6 @@ EvaluatedSplit = Literal["tune", "test"]
 def parse_ks(text: str) -> list[int]:
     """ "20,40" -> [20, 40]."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise InputError(f"--k {text}: expected whole numbers from 1, separated by commas, for instance 20,40")
+    if not all(re.fullmatch(r"0*[1-9][0-9]{0,5}", part, re.ASCII) for part in parts):
+        raise InputError(f"--k {text[:60]}: expected whole numbers from 1 to 999999, for instance 20,40")
     return sorted({int(part) for part in parts})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clbr.train.run import Counters
     from clbr.train.settings import RunConfig
 
-NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP"}
+NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
 
 class Hear(Protocol):
@@ -27,18 +27,19 @@ class Hear(Protocol):
 
 
 def console() -> Console:
-    """The terminal; wide enough for a table where there is none."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(width=120, highlight=False)
+    """The terminal. Names are shown as they are, never as markup; what is piped is never cut to a width."""
+    out = Console(highlight=False, markup=False, emoji=False)
+    return out if out.is_terminal else Console(width=1000, highlight=False, markup=False, emoji=False)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: the first column names things, the others are numbers."""
-    drawn = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    drawn = Table(box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(columns):
-        drawn.add_column(column, justify="right" if index else "left", no_wrap=index > 0)
+        drawn.add_column(column, justify="right" if index else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*row)
+    console().print(title, style="bold")
     console().print(drawn)
 
 
@@ -89,11 +90,13 @@ def describe(descriptions: Sequence["Description"]) -> None:
 
 
 def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int]) -> None:
-    """Metrics in percent, a row for each recommender."""
-    columns = [(f"{name}@{k}", f"{short}@{k}") for k in ks for name, short in NAMES.items()]
-    columns += [(f"coverage@{k}", f"coverage@{k}") for k in ks]
-    rows = [[name, *(f"{100 * result[key]:.2f}" for key, _ in columns)] for name, result in results.items()]
-    table(title, ["", *(shown for _, shown in columns)], rows)
+    """Metrics in percent (popularity: training users), a row for each, a column for each recommender."""
+    rows = []
+    for k in ks:
+        for name, short in NAMES.items():
+            rows.append([f"{short}@{k}", *(f"{100 * result[f'{name}@{k}']:.2f}" for result in results.values())])
+        rows.append([f"popularity@{k}", *(f"{result[f'popularity@{k}']:.1f}" for result in results.values())])
+    table(title, ["", *results], rows)
 
 
 class Training:

@@ -1,5 +1,6 @@
 """BundleDataset: three relations and a split. One that exists is sound."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,6 +99,10 @@ class BundleDataset:
             left, right = sides.get(part, sides["ub"])
             object.__setattr__(self, part, _sound(part, getattr(self, part), left, right))
         object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
+        if not re.fullmatch(r"[^\W_][\w .,+()-]{0,99}", self.name):
+            raise InputError(
+                f"name {self.name!r}: expected a letter or digit, then letters, digits, spaces or any of _ . , + ( ) -"
+            )
         if not len(self.train):
             raise InputError(f"{self.name}: no user-bundle pair to train on")
         self._refuse_shared("train", "tune")
@@ -105,14 +110,12 @@ class BundleDataset:
         self._refuse_shared("tune", "test")
 
     def _refuse_shared(self, one: Split, other: Split) -> None:
-        width = len(self.bundles)
-        theirs = encode(self.pairs(other), width)
-        shared = theirs[contains(encode(self.pairs(one), width), theirs)]
+        shared = shared_pairs(self.pairs(one), self.pairs(other), len(self.bundles))
         if len(shared):
-            user, bundle = decode(shared[:1], width)[0]
+            user, bundle = shared[0]
             raise InputError(
-                f"{self.name}: user {self.users.id(user)} and bundle {self.bundles.id(bundle)} are a pair in "
-                f"{one} and in {other} ({len(shared):,} such): a pair belongs to one split; delete it from the others"
+                f"{self.name}: user {self.users.id(user)} and bundle {self.bundles.id(bundle)} are a pair in {one} "
+                f"and in {other} ({len(shared):,} such): a pair belongs to one split; delete it from the others"
             )
 
     def pairs(self, split: Split) -> Pairs:
@@ -132,12 +135,20 @@ class BundleDataset:
     @cached_property
     def popularity(self) -> NDArray[np.int64]:
         """How many training users each bundle has."""
-        return np.bincount(self.train[:, 1], minlength=len(self.bundles))
+        counts = np.bincount(self.train[:, 1], minlength=len(self.bundles))
+        counts.flags.writeable = False
+        return counts
 
     def __repr__(self) -> str:
         parts = [f"{name} {len(getattr(self, name)):,}" for name in ("train", "tune", "test", "ui", "bi")]
         nodes = f"{self.users!r}, {self.bundles!r}, {self.items!r}"
         return f"BundleDataset({self.name}: {nodes}; {', '.join(parts)})"
+
+
+def shared_pairs(one: Pairs, other: Pairs, width: int) -> Pairs:
+    """The pairs that are in both; one must be sorted."""
+    codes = encode(other, width)
+    return decode(codes[contains(encode(one, width), codes)], width)
 
 
 def _sound(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:

@@ -1,8 +1,10 @@
 """Why a file could not be read: found line by line, once the fast reader has given up."""
 
+import codecs
 from pathlib import Path
 
 from clbr.data.dataset import Nodes
+from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 
 
@@ -19,6 +21,20 @@ def explain_size(path: Path, content: bytes) -> InputError:
     """What is wrong with a size file."""
     shown = content[:60].decode("utf-8", "replace").strip()
     return InputError(f"{path}, line 1: found '{shown}', expected three whole numbers: users, bundles, items")
+
+
+def explain_shared(one: Path, other: Path, shared: Pairs) -> InputError:
+    """Which pair stands in two splits, and on which lines."""
+    user, bundle = shared[0].tolist()
+    places = []
+    for path in (one, other):
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
+        numbers = ([int(field) for field in line.split()] for line in lines)
+        places.append(next(n for n, pair in enumerate(numbers, start=1) if pair == [user, bundle]))
+    return InputError(
+        f"{other}, line {places[1]}: user {user} and bundle {bundle} are a pair in {one.name}, line {places[0]}, too "
+        f"({len(shared):,} such): a pair belongs to one split; delete it from the others"
+    )
 
 
 def whole_number(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Fetching a public data set: download, check, unpack safely, and leave nothing half-written."""
 
+import lzma
 import tarfile
 import zipfile
 import zlib
@@ -10,13 +11,12 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO
-from urllib.parse import urlparse
 from urllib.request import urlopen
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import COUNTS, Description, describe
 from clbr.data.read import SIZE_SUFFIX, TABLES, load
-from clbr.data.write import NODE_FILES, OURS
+from clbr.data.write import NODE_FILES, is_data_folder
 from clbr.errors import InputError
 from clbr.files import whole_folder
 
@@ -25,6 +25,16 @@ MAX_UNPACKED = 4 << 30
 """An archive that unpacks to more bytes than this is taken for a bomb."""
 TOLERANCE = 0.95
 """A copy may hold this share of the published pairs or more (repeated pairs count once here), never more."""
+
+BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,  # a compression that is not known
+    RuntimeError,  # an encrypted member
+)
 
 Progress = Callable[[int, int | None], None]
 Reader = Callable[[], IO[bytes]]
@@ -45,7 +55,7 @@ def get(
     with a path outside its folder or one that is no plain file, a file too many bytes long, a data set
     that is not sound, and counts that disagree with the published ones where these are known.
     """
-    with TemporaryFile() as archive, whole_folder(out, force, OURS) as folder:
+    with TemporaryFile() as archive, whole_folder(out, force, is_data_folder) as folder:
         _download(url, archive, checksum, progress)
         with _members(archive, url) as members:
             _unpack(name, url, members, folder)
@@ -58,7 +68,7 @@ def get(
 
 
 def _download(url: str, archive: IO[bytes], checksum: str | None, progress: Progress) -> None:
-    if urlparse(url).scheme not in ("http", "https", "file"):
+    if not url.startswith(("http://", "https://", "file://")):
         raise InputError(f"{url}: expected an address that starts with http://, https:// or file://")
     digest, done = sha256(), 0
     try:
@@ -88,7 +98,7 @@ def _members(archive: IO[bytes], url: str) -> Iterator[dict[str, Reader]]:
                 plain = [info for info in zipped.infolist() if not info.is_dir()]
                 links = [info.filename for info in plain if (info.external_attr >> 16) & 0o170000 == 0o120000]
                 _refuse_unsafe(url, [info.filename for info in zipped.infolist()], links)
-                yield {info.filename: lambda info=info: zipped.open(info) for info in plain}  # type: ignore[misc]
+                yield {_clean(info.filename): lambda info=info: zipped.open(info) for info in plain}  # type: ignore[misc]
         else:
             archive.seek(0)
             with tarfile.open(fileobj=archive) as tarred:
@@ -96,9 +106,10 @@ def _members(archive: IO[bytes], url: str) -> Iterator[dict[str, Reader]]:
                 strange = [entry.name for entry in entries if not (entry.isfile() or entry.isdir())]
                 _refuse_unsafe(url, [entry.name for entry in entries], strange)
                 files = [entry for entry in entries if entry.isfile()]
-                yield {entry.name: lambda entry=entry: tarred.extractfile(entry) for entry in files}  # type: ignore[misc]
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"{url}: not a whole zip or tar archive ({error})") from None
+                yield {_clean(entry.name): lambda entry=entry: tarred.extractfile(entry) for entry in files}  # type: ignore[misc]
+    except BROKEN as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{url}: not a whole zip or tar archive ({reason})") from None
 
 
 def _refuse_unsafe(url: str, names: list[str], strange: list[str]) -> None:
@@ -121,12 +132,27 @@ def _unpack(name: str, url: str, members: dict[str, Reader], folder: Path) -> No
     for file in (mine[0].name, *TABLES.values(), *NODE_FILES):
         member = str(mine[0].with_name(file))
         if member in members:
-            with members[member]() as source, (folder / file).open("wb") as target:
-                while chunk := source.read(CHUNK):
+            # The size file is spelt as it was asked for, whatever the archive's case.
+            path = folder / (f"{name}{SIZE_SUFFIX}" if file == mine[0].name else file)
+            with members[member]() as source, path.open("wb") as target:
+                while chunk := _read(source, url):
                     left -= len(chunk)
                     if left < 0:
                         raise InputError(f"{url}: unpacks to more than {MAX_UNPACKED >> 30} GiB; refused")
                     target.write(chunk)
+
+
+def _read(source: IO[bytes], url: str) -> bytes:
+    """A piece of a member; what goes wrong here is the archive's fault, not the disk's."""
+    try:
+        return source.read(CHUNK)
+    except OSError as error:
+        raise InputError(f"{url}: not a whole zip or tar archive ({error})") from None
+
+
+def _clean(name: str) -> str:
+    """./a/b and a/b are the same member."""
+    return str(PurePosixPath(name))
 
 
 def _check_counts(found: Description, url: str) -> None:

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Ids = NDArray[np.int32]
 Pairs = NDArray[np.int32]
@@ -12,12 +12,6 @@ Relation = Literal["ub", "ui", "bi"]
 
 MAX_NODES = 100_000_000
 """More users, bundles or items than this are taken for a mistake."""
-
-
-def as_pairs(values: ArrayLike) -> Pairs:
-    """An (n, 2) int32 array of any shape-compatible input; no values at all give (0, 2)."""
-    pairs = np.asarray(values)
-    return pairs.reshape(-1, 2).astype(np.int32, copy=False) if pairs.size else np.empty((0, 2), np.int32)
 
 
 def encode(pairs: Pairs, width: int) -> Codes:

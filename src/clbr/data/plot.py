@@ -37,7 +37,14 @@ def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
             pairs, *sizes = sides[relation]
             degrees = np.bincount(pairs[:, side], minlength=sizes[side])
             at_least = np.cumsum(np.bincount(degrees)[::-1])[::-1] / sizes[side]
-            axes.step(range(1, len(at_least)), at_least[1:], line, where="pre", color=colour, label=dataset.name)
+            axes.step(
+                range(1, len(at_least)),
+                at_least[1:],
+                line,
+                where="pre",
+                color=colour,
+                label=dataset.name.replace("$", r"\$"),
+            )
         axes.set(xscale="log", yscale="log")
         axes.set_xlabel(f"{unit}, at least", fontsize=9)
         axes.set_ylabel(f"share of {nodes}", fontsize=9)

@@ -14,13 +14,15 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from clbr.data.dataset import BundleDataset, Nodes
-from clbr.data.faults import explain_pairs, explain_size
-from clbr.data.pairs import Ids, Pairs, decode, distinct, encode, in_order
+from clbr.data.dataset import BundleDataset, Nodes, shared_pairs
+from clbr.data.faults import explain_pairs, explain_shared, explain_size
+from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
 
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 SIZE_SUFFIX = "_data_size.txt"
+Kind = Literal["user", "bundle", "item"]
+KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 TABLES = {
     "train": "user_bundle_train.txt",
     "tune": "user_bundle_tune.txt",
@@ -34,10 +36,9 @@ def load(path: str | Path) -> BundleDataset:
     """Read a data folder; a row that is there twice in one file counts once (see `BundleDataset.merged`)."""
     folder = Path(path)
     size_file = _size_file(folder)
-    counts = read_sizes(size_file)
-    users = _read_nodes(folder, "user", counts[0])
-    bundles = _read_nodes(folder, "bundle", counts[1])
-    items = _read_nodes(folder, "item", counts[2])
+    users, bundles, items = (
+        _read_nodes(folder, kind, count, size_file) for kind, count in zip(KINDS, read_sizes(size_file), strict=True)
+    )
 
     ub, ui, bi = (users, bundles), (users, items), (bundles, items)
     sides = dict(zip(TABLES, (ub, ub, ub, ui, bi), strict=True))
@@ -47,6 +48,10 @@ def load(path: str | Path) -> BundleDataset:
         parts[part] = pairs
         if repeated:
             merged[TABLES[part]] = repeated
+    for one, other in (("train", "tune"), ("train", "test"), ("tune", "test")):
+        shared = shared_pairs(parts[one], parts[other], len(bundles))
+        if len(shared):
+            raise explain_shared(folder / TABLES[one], folder / TABLES[other], shared)
     return BundleDataset(size_file.name.removesuffix(SIZE_SUFFIX), users, bundles, items, **parts, merged=merged)
 
 
@@ -129,7 +134,9 @@ def _size_file(folder: Path) -> Path:
     return found_files[0]
 
 
-def _read_nodes(folder: Path, kind: Literal["user", "bundle", "item"], count: int) -> Nodes:
+def _read_nodes(folder: Path, kind: Kind, count: int, size_file: Path) -> Nodes:
+    if not 0 < count <= MAX_NODES:
+        raise InputError(f"{size_file}, line 1: {count} {kind}s, expected between 1 and {MAX_NODES:,}")
     path = folder / f"{kind}s.csv"
     if not path.exists():
         return Nodes(kind, count)
@@ -144,5 +151,9 @@ def _read_nodes(folder: Path, kind: Literal["user", "bundle", "item"], count: in
     if table["id"].null_count():
         line = int(np.flatnonzero(table["id"].is_null().to_numpy())[0]) + 2
         raise InputError(f"{path}, line {line}: empty id")
+    twice = table["id"].is_duplicated()
+    if twice.any():
+        line = int(twice.arg_true()[0]) + 2
+        raise InputError(f"{path}, line {line}: id '{table['id'][line - 2]}' is there more than once")
     names = tuple(table["name"].to_list()) if "name" in table.columns else None
     return Nodes(kind, count, tuple(table["id"].to_list()), names)

@@ -1,5 +1,6 @@
 """One table of a user's own: found columns, checked ids, times."""
 
+import codecs
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from clbr.errors import InputError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
+TEXT = (pl.String, pl.Categorical, pl.Enum)
 ROLES = ("user", "bundle", "item", "time", "split", "name")
 TABLES = ("user_bundle", "user_item", "bundle_item", "bundle_names", "item_names")
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -33,15 +35,17 @@ class Table:
 
     def place(self, row: int) -> str:
         """Where a row stands, for messages."""
-        return f"{self.path}, " + (f"row {row + 1}" if self.path.suffix in PARQUET else f"line {row + 2}")
+        return f"{self.path}, " + (f"row {row + 1}" if self.path.suffix.lower() in PARQUET else f"line {row + 2}")
 
     def column(self, role: str) -> pl.Series:
         """The column that plays this role: as told, or called after the role ("user" or "user_id")."""
         told = self.columns.get(f"{self.name}.{role}", self.columns.get(role))
         wanted = [told] if told else [role, f"{role}_id"]
-        for found in self.frame.columns:
-            if found in wanted or (not told and found.strip().lower() in wanted):
-                return self.frame[found]
+        names = self.frame.columns
+        for name in wanted:
+            found = [n for n in names if n == name] or [n for n in names if not told and n.strip().lower() == name]
+            if found:
+                return self.frame[found[0]]
         has = ", ".join(f"'{column}'" for column in self.frame.columns)
         raise InputError(
             f"{self.path}: no column '{wanted[0]}'; its first line names {has}. "
@@ -51,34 +55,51 @@ class Table:
     def ids(self, role: str) -> pl.Series:
         """The column's ids as text; empty, negative and fractional ones are refused."""
         column = self.column(role)
-        if not (column.dtype.is_integer() or column.dtype.is_float() or column.dtype in (pl.String, pl.Categorical)):
+        if column.dtype.is_float():
+            whole = (column.is_finite() & (column == column.round()) & (column.abs() < 2**53)).fill_null(False)
+            self._refuse_ids(role, ~whole, column)
+            column = column.cast(pl.Int64)  # pandas writes whole numbers so, once one was missing
+        elif not (column.dtype.is_integer() or column.dtype in TEXT):
             raise InputError(f"{self.path}: column '{column.name}' is {column.dtype}, expected text or whole numbers")
-        if column.dtype.is_float() and not column.is_null().any() and (column == column.round()).all():
-            column = column.cast(pl.Int64, strict=False)  # pandas writes whole numbers so, once one was missing
         ids = column.cast(pl.String)
         suspect = ids.is_null() | (ids.str.strip_chars() == "")
         if ids.str.contains(NUMBER).all():  # numbers must then be plain ones; anything else is a text id
             suspect |= ~ids.str.contains(r"^\d+$")
+        self._refuse_ids(role, suspect.fill_null(True), ids)
+        return ids
+
+    def _refuse_ids(self, role: str, suspect: pl.Series, values: pl.Series) -> None:
         if suspect.any():
             row = int(suspect.arg_true()[0])
-            value = ids[row] or ""
-            raise InputError(
-                f"{self.place(row)}: {role} id '{value}' {fault_of_id(value)}; expected text or a whole number from 0"
-            )
-        return ids
+            value = "" if values[row] is None else str(values[row])
+            fault = fault_of_id(value) or "is no id"
+            raise InputError(f"{self.place(row)}: {role} id '{value}' {fault}; expected text or a whole number from 0")
+
+    def texts(self, role: str) -> pl.Series:
+        """A column that must be text."""
+        column = self.column(role)
+        if column.dtype not in TEXT:
+            raise InputError(f"{self.path}: column '{column.name}' is {column.dtype}, expected text")
+        return column.cast(pl.String)
 
     def times(self) -> NDArray[np.int64]:
         """The time column as ranks: equal times are equal, later ones larger."""
         column = self.column("time")
         times = _parse_times(column) if column.dtype == pl.String else column
-        if times.null_count():
-            row = int(times.is_null().arg_true()[0])
-            raise InputError(f"{self.place(row)}: time '{column[row]}' is not a number, a date or a date with a time")
+        if not (times.dtype.is_numeric() or times.dtype.is_temporal()):
+            raise InputError(f"{self.path}: column '{column.name}' is {column.dtype}, expected numbers or dates")
+        unknown = times.is_null()
+        if times.dtype.is_float():
+            unknown |= ~times.is_finite().fill_null(False)
+        if unknown.any():
+            row = int(unknown.arg_true()[0])
+            value = "" if column[row] is None else column[row]
+            raise InputError(f"{self.place(row)}: time '{value}' is not a number, a date or a date with a time")
         return times.rank("dense").cast(pl.Int64).to_numpy()
 
     def splits(self, known: tuple[str, ...]) -> NDArray[np.int8]:
         """The split column as positions in `known`."""
-        column = self.column("split").cast(pl.String)
+        column = self.texts("split")
         strange = ~column.is_in(known).fill_null(False)
         if strange.any():
             row = int(strange.arg_true()[0])
@@ -88,20 +109,23 @@ class Table:
 
 def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
     """Read a CSV, TSV or Parquet file, by its ending."""
-    if path.suffix not in (*SEPARATORS, *PARQUET):
+    suffix = path.suffix.lower()
+    if suffix not in (*SEPARATORS, *PARQUET):
         raise InputError(f"{path}: expected a file that ends in {', '.join((*SEPARATORS, *PARQUET))}")
     content = read_bytes(path)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}, line 1: UTF-16 text, expected UTF-8; save the file as UTF-8")
     try:
         frame = (
             pl.read_parquet(BytesIO(content))
-            if path.suffix in PARQUET
-            else pl.read_csv(content, separator=SEPARATORS[path.suffix], infer_schema=False)
+            if suffix in PARQUET
+            else pl.read_csv(content, separator=SEPARATORS[suffix], infer_schema=False)
         )
     except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
-        if path.suffix in PARQUET:
+        if suffix in PARQUET:
             raise InputError(f"{path}: not a whole Parquet file ({reason}); write it again") from None
-        fault = next(_faults(content, SEPARATORS[path.suffix]), f": cannot be read ({reason})")
+        fault = next(_faults(content, SEPARATORS[suffix]), f": cannot be read ({reason})")
         raise InputError(f"{path}{fault}") from None
     if not frame.height:
         raise InputError(f"{path}: has no rows; every relation needs at least one pair")
@@ -119,9 +143,10 @@ def check_columns(columns: Mapping[str, str]) -> None:
 
 def _parse_times(texts: pl.Series) -> pl.Series:
     """Numbers, or else dates; null where a text is neither."""
-    numbers = texts.cast(pl.Float64, strict=False)
-    if not numbers.null_count():
-        return numbers
+    for kind in (pl.Int64, pl.Float64):  # whole numbers first: nanoseconds do not fit into a float
+        numbers = texts.cast(kind, strict=False)
+        if not numbers.null_count():
+            return numbers
     try:
         dates = texts.str.to_datetime(strict=False)
     except pl.exceptions.ComputeError:  # no format fits the first of them

@@ -144,7 +144,7 @@ def _nodes(
     if names is None:
         return Nodes(kind, len(ids), ids), 0
     table = read_table(f"{kind}_names", names, columns or {})
-    by_id = pl.DataFrame({"id": table.ids(kind), "name": table.column("name").cast(pl.String)})
+    by_id = pl.DataFrame({"id": table.ids(kind), "name": table.texts("name")})
     by_id = by_id.unique("id", keep="first", maintain_order=True)
     joined = index.join(by_id, on="id", how="left", maintain_order="left")
     spare = by_id.join(index, on="id", how="anti").height

@@ -15,6 +15,9 @@ from clbr.errors import InputError
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """The quantile levels at which a degree distribution is given."""
 
+MAX_EDGES = 200_000_000
+"""A world with more pairs than this is taken for a mistake."""
+
 VARIANTS: dict[str, dict[str, float]] = {
     "plain": {},
     "sparser": {"density": 0.5},
@@ -167,8 +170,9 @@ Variant = Literal["plain", "sparser", "denser", "noisier"]
 def world_config(like: str, scale: float = 1.0, variant: str = "plain") -> WorldConfig:
     """The frozen parameters of a world, at a multiple of its size, in one of its variants."""
     base, change = WORLDS[like], VARIANTS[variant]
-    if not 0 < scale * max(base.users, base.bundles, base.items) <= 1e8:
-        raise InputError(f"scale {scale}: gives more nodes than can be held, or none; try 0.1 to 10")
+    edges = round(scale * (base.ub.edges + base.ui.edges + base.bi.edges))
+    if not 0 < edges <= MAX_EDGES:
+        raise InputError(f"scale {scale:g}: {edges:,} pairs, expected between 1 and {MAX_EDGES:,}; try 0.1 to 10")
 
     def grown(choosing: Choosing, density: float = 1.0) -> Choosing:
         return choosing.model_copy(update={"edges": max(1, round(choosing.edges * scale * density))})

@@ -7,11 +7,20 @@ import polars as pl
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Pairs
 from clbr.data.read import SIZE_SUFFIX, TABLES
+from clbr.errors import InputError
 from clbr.files import whole_folder, write_synced
 
 NODE_FILES = ("users.csv", "bundles.csv", "items.csv")
 ORIGIN = "origin.toml"
-OURS = (f"*{SIZE_SUFFIX}", *TABLES.values(), *NODE_FILES, ORIGIN)
+
+
+def is_data_folder(folder: Path) -> bool:
+    """Whether a folder is a whole data folder and nothing else: what `force` may replace."""
+    entries = list(folder.iterdir())
+    rest = {entry.name for entry in entries} - {*TABLES.values(), *NODE_FILES, ORIGIN}
+    sized = len(rest) == 1 and rest.pop().endswith(SIZE_SUFFIX)
+    plain = all(entry.is_file() and not entry.is_symlink() for entry in entries)
+    return sized and plain and all((folder / table).exists() for table in TABLES.values())
 
 
 def save(dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bool = False) -> Path:
@@ -20,7 +29,10 @@ def save(dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bo
     A folder that holds something is refused; `force` replaces a data folder, never anything else.
     """
     out = Path(out)
-    with whole_folder(out, force, OURS) as folder:
+    for part, file in TABLES.items():
+        if not len(getattr(dataset, part)):
+            raise InputError(f"{dataset.name}: has no pairs for {file}, and a data folder needs some in each file")
+    with whole_folder(out, force, is_data_folder) as folder:
         sizes = "\t".join(str(len(nodes)) for nodes in (dataset.users, dataset.bundles, dataset.items))
         write_synced(folder / f"{dataset.name}{SIZE_SUFFIX}", f"{sizes}\n".encode())
         for part, file in TABLES.items():
@@ -29,7 +41,7 @@ def save(dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bo
             if nodes.ids is not None or nodes.names is not None:
                 write_synced(folder / file, _nodes_text(nodes))
         if origin:
-            write_synced(folder / ORIGIN, origin.encode())
+            write_synced(folder / ORIGIN, origin.encode("utf-8", "replace"))
     return out
 
 

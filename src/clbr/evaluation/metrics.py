@@ -21,8 +21,9 @@ def recall(hits: Hits, relevant: Counts, k: int) -> PerUser:
 
 def ndcg(hits: Hits, relevant: Counts, k: int) -> PerUser:
     """DCG / ideal DCG, with DCG = sum over hits of 1 / log2(place + 1); the ideal is cut at k too."""
-    discounts = 1 / np.log2(np.arange(2, k + 2))
-    ideal = np.concatenate([[0.0], np.cumsum(discounts)])[np.minimum(relevant, k)]
+    places = min(k, max(hits.shape[1], int(relevant.max(initial=0))))
+    discounts = 1 / np.log2(np.arange(2, places + 2))
+    ideal = np.concatenate([[0.0], np.cumsum(discounts)])[np.minimum(relevant, places)]
     return np.asarray(hits[:, :k] @ discounts[: hits[:, :k].shape[1]] / ideal)
 
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, row_pointers
+from clbr.data.pairs import Pairs, in_order, row_pointers
 from clbr.errors import InputError
 from clbr.models.interface import Recommender
 
@@ -24,28 +24,30 @@ def rank(
     block: int | None = None,
     progress: Callable[[int], None] = lambda users: None,
 ) -> NDArray[np.int64]:
-    """For each user her k best bundles, best first, as an (n, k) array; -1 where nothing is left.
+    """For each user her k best bundles (all, if there are fewer), best first: (n, k), -1 where none is left.
 
     `exclude` holds the sorted pairs that are not to be recommended. Of equal scores the lower bundle id
     comes first, whatever the block (the number of users at a time). `progress` hears how many are done.
     """
     if k < 1:
         raise InputError(f"top {k}: expected at least 1")
+    if not in_order(exclude[:, 0], exclude[:, 1]):
+        raise InputError("the pairs to exclude must be sorted, each there once")
     users = np.asarray(users, np.int64)
+    if not len(users):
+        return np.empty((0, k), np.int64)
+    bundles = recommender.scores(torch.from_numpy(users[:1])).shape[1]
+    block, k = block or max(1, BLOCK_SCORES // bundles), min(k, bundles)
     rows = int(max(users.max(initial=-1), exclude[:, 0].max(initial=-1))) + 1
     pointers = row_pointers(exclude[:, 0], rows)
-    ranking = np.full((len(users), k), -1, np.int64)
-    start = 0
-    while start < len(users):
-        stop = start + (block or _block_of(recommender, users[start]))
-        ids = users[start:stop]
+    ranking = np.empty((len(users), k), np.int64)
+    for start in range(0, len(users), block):
+        ids = users[start : start + block]
         scores = recommender.scores(torch.from_numpy(ids)).clone(memory_format=torch.contiguous_format)
         row, column = _excluded(ids, pointers, exclude)
         scores[row, column] = -torch.inf
-        best = top(scores, min(k, scores.shape[1])).cpu().numpy()
-        ranking[start : start + len(ids), : best.shape[1]] = best
-        start = stop
-        progress(min(start, len(users)))
+        ranking[start : start + len(ids)] = top(scores, k).cpu().numpy()
+        progress(start + len(ids))
     return ranking
 
 
@@ -74,16 +76,11 @@ def _lowest_of_equal(scores: Tensor, last: Tensor, values: Tensor, columns: Tens
     above = (values > last).sum(dim=1)  # these places are certain
     row, column = (scores == last).nonzero(as_tuple=True)  # ordered by row, then column
     counts = torch.bincount(row, minlength=len(scores))
-    turn = torch.arange(len(row)) - (counts.cumsum(0) - counts)[row]
+    turn = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
     keep = turn < (values.shape[1] - above)[row]
     filled = columns.clone()
     filled[row[keep], (above[row] + turn)[keep]] = column[keep]
     return filled
-
-
-def _block_of(recommender: Recommender, user: np.int64) -> int:
-    bundles = recommender.scores(torch.tensor([int(user)])).shape[1]
-    return max(1, BLOCK_SCORES // bundles)
 
 
 def _excluded(

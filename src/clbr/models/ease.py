@@ -7,6 +7,7 @@ X is the user-bundle matrix. Bundle contents join as further rows, one per item,
 own: two bundles then also go together because they share items.
 """
 
+import os
 from typing import Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
+from clbr.errors import InputError
 from clbr.models.interface import Floor
 
 
@@ -38,8 +40,13 @@ class EASE(Floor):
     @classmethod
     def fit(cls, dataset: BundleDataset, config: Config | None = None) -> Self:
         """Solve for W; memory and time grow with the square and the cube of the number of bundles."""
-        settings = config if isinstance(config, EASEConfig) else EASEConfig()
+        settings = EASEConfig() if config is None else config
+        if not isinstance(settings, EASEConfig):
+            raise InputError(f"EASE: expected an EASEConfig, got {settings!r}")
         bundles = len(dataset.bundles)
+        needed, there = 3 * 4 * bundles**2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if needed > there:
+            raise InputError(f"EASE: {bundles:,} bundles take {needed >> 30} GiB, and this machine has {there >> 30}")
         history = _matrix(dataset.train, len(dataset.users), bundles)
         gram = (history.T @ history).toarray()
         if settings.contents:

@@ -35,6 +35,6 @@ def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor
     struck = round(rate * 256)
     if generator is None or not struck:
         return x
-    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(generator=generator)
+    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=generator)
     keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= struck
     return x * keep.to(x.device, x.dtype).mul_(256 / (256 - struck))

@@ -23,7 +23,7 @@ class Popularity(Floor):
     @classmethod
     def fit(cls, dataset: BundleDataset, config: Config | None = None) -> Self:
         """Count."""
-        return cls(torch.from_numpy(dataset.popularity).float())
+        return cls(torch.tensor(dataset.popularity, dtype=torch.float32))
 
     def scores(self, users: Tensor) -> Tensor:
         """The same for every user."""
