@@ -4,6 +4,7 @@
 the transpose. Entries are constants: a graph is data, not a parameter.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -109,7 +110,9 @@ class Matrix(Operator):
     def _in_torch(self) -> Tensor:
         """The twin that serves where there is no numba, or on a GPU."""
         pointers, columns = torch.from_numpy(self.pattern.pointers), torch.from_numpy(self.pattern.columns)
-        return torch.sparse_csr_tensor(pointers, columns.long(), self.values, self.shape, check_invariants=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch calls its compressed rows a beta, once a process
+            return torch.sparse_csr_tensor(pointers, columns.long(), self.values, self.shape, check_invariants=False)
 
 
 class _Multiply(torch.autograd.Function):

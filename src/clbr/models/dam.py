@@ -52,11 +52,12 @@ class DAM(Model):
     def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """BPR on choices of bundles and of items."""
         left, right = _flat(batch.ub)
-        scores = self._score(self.users[left], self._attend(graph, left, right), self.bundle_head, generator)
-        losses = {"bpr": bpr(*_unflat(scores, batch.ub))}
+        users, things = self.users.index_select(0, left), self._attend(graph, left, right)
+        losses = {"bpr": bpr(*_unflat(self._score(users, things, self.bundle_head, generator), batch.ub))}
         if batch.ui is not None and self.learns_items:
             left, right = _flat(batch.ui)
-            scores = self._score(self.users[left], self.items[right], self.item_head, generator)
+            users, things = self.users.index_select(0, left), self.items.index_select(0, right)
+            scores = self._score(users, things, self.item_head, generator)
             losses["items"] = self.config.item_task * bpr(*_unflat(scores, batch.ui))
         return losses
 
@@ -68,10 +69,12 @@ class DAM(Model):
         pair = torch.repeat_interleave(torch.arange(len(bundles)), lengths)  # (m,): whose item
         offset = torch.arange(len(pair)) - (lengths.cumsum(0) - lengths)[pair]
         item = torch.from_numpy(pattern.columns).long()[pointers[bundles][pair] + offset]  # (m,)
-        weight = (self.users[users[pair]] * self.attention[item]).sum(1).clamp(max=30).exp()
+        wanted = self.users.index_select(0, users[pair]) * self.attention.index_select(0, item)  # (m, d)
+        weight = wanted.sum(1).clamp(max=30).exp()
+        weighted = weight[:, None] * self.items.index_select(0, item)
         total = torch.zeros(len(bundles)).index_add(0, pair, weight).clamp(min=1e-12)
-        drawn = torch.zeros(len(bundles), self.config.dimension).index_add(0, pair, weight[:, None] * self.items[item])
-        return drawn / total[:, None] + self.bundles[bundles]
+        drawn = torch.zeros(len(bundles), self.config.dimension).index_add(0, pair, weighted)
+        return drawn / total[:, None] + self.bundles.index_select(0, bundles)
 
     def _score(self, user: Tensor, thing: Tensor, head: nn.Linear, generator: torch.Generator | None) -> Tensor:
         hidden = torch.cat([user, thing], dim=1)

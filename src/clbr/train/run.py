@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -23,7 +24,7 @@ from clbr.train.environment import describe_environment
 from clbr.train.loop import Epoch, make_optimiser, train
 from clbr.train.settings import RunConfig
 
-CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
 
 

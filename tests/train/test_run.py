@@ -1,0 +1,243 @@
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from clbr import BundleDataset, InputError, World, save
+from clbr.train import run as runs
+from clbr.train.loop import make_optimiser, train
+from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
+from conftest import make_dataset
+
+COMMAND = [sys.executable, "-c", "from clbr.cli import main; main()", "train"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
+
+
+def config(data: Path, model: str = "crosscbr", **changes: object) -> RunConfig:
+    return compose(str(data), model, changes={"epochs": 6, "rate": 0.01} | changes)
+
+
+def outcome(folder: Path) -> tuple[bytes, list[dict[str, object]]]:
+    """The best weights, bit by bit, and the metrics without the seconds."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        del line["seconds"]
+    return (folder / "best" / "model.safetensors").read_bytes(), lines
+
+
+def last_tensors(folder: Path) -> bytes:
+    state = json.loads((folder / "last" / "state.json").read_text())
+    return (folder / "last" / state["tensors"]).read_bytes()
+
+
+def test_a_run_folder_holds_all_that_was_promised(shop: Path, tmp_path: Path, tiny: World) -> None:
+    counters = runs.start(tmp_path / "run", config(shop), tiny.dataset)
+    assert {p.name for p in (tmp_path / "run").iterdir()} - {".lock"} == {
+        "config.toml", "metrics.jsonl", "best", "last", "environment.json",
+    }  # fmt: skip
+    told = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert told["versions"]["torch"].startswith(torch.__version__.split("+")[0])
+    assert told["data"]["fingerprint"] == tiny.dataset.fingerprint
+    assert told["threads"] >= 1
+    lines = outcome(tmp_path / "run")[1]
+    assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    best = max(line["tune"]["recall@20"] for line in lines)  # type: ignore[index]
+    assert counters.best == best
+    result = runs.evaluate_run(tmp_path / "run", split="tune", ks=[20])
+    assert result["recall@20"] == best
+
+
+@pytest.mark.parametrize("model", ["crosscbr", "bgcn", "dam"])
+def test_a_run_stopped_and_resumed_ends_in_the_same_bits(shop: Path, tmp_path: Path, tiny: World, model: str) -> None:
+    settings = config(shop, model, evaluate_every=2)
+    runs.start(tmp_path / "straight", settings, tiny.dataset)
+    told: list[int] = []
+    stop_at = {1, 3}
+    hooks = runs.Hooks(epoch=lambda epoch, counters: told.append(epoch.number), stop=lambda: (len(told) + 1) in stop_at)
+    runs.start(tmp_path / "stopped", settings, tiny.dataset, hooks)
+    assert told == [1]
+    runs.resume(tmp_path / "stopped", hooks)
+    assert told == [1, 2, 3]
+    runs.resume(tmp_path / "stopped", hooks)
+    assert told == [1, 2, 3, 4, 5, 6]
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "straight")
+    assert last_tensors(tmp_path / "stopped") == last_tensors(tmp_path / "straight")
+
+
+def test_a_finished_run_resumed_stays_as_it_is(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "run", config(shop, epochs=2), tiny.dataset)
+    before = outcome(tmp_path / "run")
+    assert runs.resume(tmp_path / "run").epoch == 2
+    assert outcome(tmp_path / "run") == before
+
+
+def epochs_told(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_run_killed_again_and_again_ends_in_the_same_bits(shop: Path, tmp_path: Path) -> None:
+    """SIGKILL, at random moments, in real processes; every epoch is checkpointed."""
+    words = f"{shop} --model crosscbr --epochs 40 --set rate=0.01 --set patience=99 --threads 1 --out".split()
+    environment = os.environ | {"CLBR_CHECKPOINT_SECONDS": "0"}
+    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([*COMMAND, *words, str(tmp_path / "straight")], check=True, **quiet)  # type: ignore[call-overload]
+    random, killed, kills = Random(0), tmp_path / "killed", 0
+    arguments = [*words, str(killed)]
+    while True:
+        goal = epochs_told(killed) + random.randint(2, 14)
+        process = subprocess.Popen([*COMMAND, *arguments], **quiet)  # type: ignore[call-overload]
+        while process.poll() is None and epochs_told(killed) < goal:
+            time.sleep(0.002)
+        if process.poll() is not None:
+            break
+        time.sleep(random.random() * 0.05)
+        process.kill()
+        process.wait()
+        kills += 1
+        arguments = ["--resume", str(killed), "--threads", "1"]
+    assert process.returncode == 0
+    assert kills >= 3
+    assert outcome(killed) == outcome(tmp_path / "straight")
+    assert last_tensors(killed) == last_tensors(tmp_path / "straight")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(shop: Path, tmp_path: Path) -> None:
+    command = [
+        *COMMAND,
+        str(shop),
+        "--model",
+        "crosscbr",
+        "--epochs",
+        "5000",
+        "--out",
+        str(tmp_path / "run"),
+        "--set",
+        "patience=5000",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    begun = time.monotonic()
+    while not (tmp_path / "run" / "metrics.jsonl").exists() and time.monotonic() - begun < 60:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"go on: clbr train --resume {tmp_path / 'run'}" in out
+    assert json.loads((tmp_path / "run" / "last" / "state.json").read_text())["epoch"] >= 1
+
+
+def test_training_stops_when_tune_has_not_got_better_for_long_enough(shop: Path, tmp_path: Path, tiny: World) -> None:
+    counters = runs.start(tmp_path / "run", config(shop, epochs=500, patience=3, rate=0.05), tiny.dataset)
+    assert counters.epoch == counters.best_epoch + 3
+    assert counters.epoch < 500
+
+
+def test_the_rate_decays_by_its_factor(tiny: World) -> None:
+    settings = TrainConfig(epochs=5, rate=0.01, decay=0.5, decay_every=2, evaluate_every=9)
+    model = runs.make_model("bprmf", {}, tiny.dataset, runs.torch_generator(0, "init"))
+    optimiser = make_optimiser(model, settings)
+    rates = [optimiser.param_groups[0]["lr"] for _ in train(model, optimiser, tiny.dataset, settings, seed=0)]
+    assert rates == [0.01, 0.01, 0.005, 0.005, 0.0025]
+
+
+def test_a_loss_that_is_no_number_stops_with_step_and_settings(tiny: World) -> None:
+    settings = TrainConfig(epochs=3, rate=1e30)
+    model = runs.make_model("lightgcn", {}, tiny.dataset, runs.torch_generator(0, "init"))
+    with pytest.raises(InputError, match=r"the loss is (nan|inf) at epoch \d, step \d.*rate=1e\+30.*try a lower rate"):
+        list(train(model, make_optimiser(model, settings), tiny.dataset, settings, seed=0))
+
+
+def test_resuming_with_other_data_or_a_damaged_checkpoint_is_refused(tmp_path: Path, tiny: World) -> None:
+    data = save(tiny.dataset, tmp_path / "data")
+    runs.start(tmp_path / "run", config(data, epochs=2), tiny.dataset)
+    (tensors,) = (tmp_path / "run" / "last").glob("tensors-*")
+    content = bytearray(tensors.read_bytes())
+    content[len(content) // 2] ^= 1
+    tensors.write_bytes(content)
+    with pytest.raises(InputError, match="the checkpoint is damaged .*another checksum"):
+        runs.resume(tmp_path / "run")
+    save(make_dataset(), data, force=True)
+    with pytest.raises(InputError, match="is not the data set that"):
+        runs.resume(tmp_path / "run")
+    with pytest.raises(InputError, match="no run there"):
+        runs.resume(tmp_path / "none")
+
+
+def test_a_run_in_use_is_refused(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "run", config(shop, epochs=1), tiny.dataset)
+    with runs.locked(tmp_path / "run"), pytest.raises(InputError, match="another process is training there"):
+        runs.resume(tmp_path / "run")
+    with pytest.raises(InputError, match="is not empty"):
+        runs.start(tmp_path / "run", config(shop), tiny.dataset)
+
+
+def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(shop: Path, tmp_path: Path, tiny: World) -> None:
+    settings = config(shop)
+    runs.start(tmp_path / "straight", settings, tiny.dataset)
+    hooks = runs.Hooks(stop=lambda: True)
+    runs.start(tmp_path / "full", settings, tiny.dataset, hooks)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written"):
+            runs.resume(tmp_path / "full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    runs.resume(tmp_path / "full")
+    assert outcome(tmp_path / "full") == outcome(tmp_path / "straight")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lr": 0.1}, "unknown setting 'lr' of crosscbr"),
+        ({"ratee": 0.1}, r"unknown setting 'ratee' of crosscbr, did you mean 'rate'\?"),
+        ({"rate": -1.0}, "rate = -1.0"),
+        ({"layers": 0}, "layers = 0"),
+        ({"metric": "accuracy"}, "metric"),
+        ({"augmentation": "some"}, "augmentation"),
+    ],
+)
+def test_an_unknown_setting_or_a_value_out_of_range_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        compose("shop", "crosscbr", changes=changes)
+
+
+def test_unknown_models_and_presets_are_refused(tiny: World) -> None:
+    with pytest.raises(InputError, match=r"unknown model 'bgnc', did you mean 'bgcn'\?"):
+        compose("shop", "bgnc")
+    with pytest.raises(InputError, match=r"no preset 'youshou' for bgcn, did you mean 'youshu'\?"):
+        compose("shop", "bgcn", preset="youshou")
+    lonely = BundleDataset(**{**vars_of(tiny.dataset), "ui": tiny.dataset.ui[:0]})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="tiny has no user-item pairs, and crosscbr cannot do without them"):
+        runs.make_model("crosscbr", {}, lonely)
+
+
+def vars_of(dataset: BundleDataset) -> dict[str, object]:
+    names = ("name", "users", "bundles", "items", "train", "tune", "test", "ui", "bi")
+    return {name: getattr(dataset, name) for name in names}
+
+
+def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[settings]\nlayers = 3\n[train]\nrate = 0.5\nepochs = 7\n")
+    made = compose(
+        "shop",
+        "crosscbr",
+        preset=str(tmp_path / "mine.toml"),
+        changes=parse_changes(["rate=0.25", "augmentation=none"]),
+    )
+    assert (made.settings["layers"], made.settings["augmentation"]) == (3, "none")
+    assert (made.train.rate, made.train.epochs) == (0.25, 7)
+    assert made.settings["temperature"] == 0.25
