@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clbr.models.ease import EASE, EASEConfig
     from clbr.models.interface import Recommender
     from clbr.models.popularity import Popularity
+    from clbr.train.fit import Trained, fit
     from clbr.views.edits import EdgeEdits
 
 __version__ = version("clbr")
@@ -54,6 +55,8 @@ _HOMES = {
     "EASEConfig": "models.ease",
     "Recommender": "models.interface",
     "Popularity": "models.popularity",
+    "Trained": "train.fit",
+    "fit": "train.fit",
     "EdgeEdits": "views.edits",
 }
 
@@ -68,10 +71,12 @@ __all__ = [
     "Popularity",
     "Recommender",
     "SplitConfig",
+    "Trained",
     "World",
     "__version__",
     "describe",
     "evaluate",
+    "fit",
     "import_tables",
     "load",
     "rank",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.floors import floors
@@ -23,6 +24,8 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 app.command(epilog=EXAMPLE)(train)
 app.command()(evaluate)
+app.command()(compare)
+app.command()(models)
 app.command()(floors)
 app.command()(demo)
 

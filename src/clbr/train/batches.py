@@ -1,6 +1,7 @@
 """Batches of choices with things not chosen, drawn for a whole epoch at once."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -8,6 +9,9 @@ from numpy.typing import NDArray
 
 from clbr.data.pairs import Pairs, row_pointers
 from clbr.models.interface import Triples
+
+if TYPE_CHECKING:
+    from clbr.train.hard import HardNegatives
 
 Ids = NDArray[np.int64]
 
@@ -45,10 +49,15 @@ class Choices:
         # Someone who has everything teaches nothing: there is nothing that she did not choose.
         self.pairs = pairs[self.negatives.missing[pairs[:, 0]] > 0].astype(np.int64)
 
-    def epoch(self, size: int, negatives: int, rng: np.random.Generator) -> Iterator[Triples]:
-        """All pairs once, in random order, each with its negatives."""
+    def epoch(
+        self, size: int, negatives: int, rng: np.random.Generator, hard: "HardNegatives | None" = None
+    ) -> Iterator[Triples]:
+        """All pairs once, in random order, each with its negatives, of which some are hard if there is a source."""
         pairs = self.pairs[rng.permutation(len(self.pairs))]
-        others = self.negatives.draw(pairs[:, 0], negatives, rng)
+        if hard is None:
+            others = self.negatives.draw(pairs[:, 0], negatives, rng)
+        else:
+            others = hard.draw(pairs[:, 0], pairs[:, 1], negatives, rng)
         for start in range(0, len(pairs), size):
             chunk = slice(start, start + size)
             left, chosen = torch.from_numpy(pairs[chunk, 0]), torch.from_numpy(pairs[chunk, 1])

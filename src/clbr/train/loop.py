@@ -15,6 +15,7 @@ from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Batch, Model
 from clbr.rng import generator, torch_generator
 from clbr.train.batches import Choices
+from clbr.train.hard import HardNegatives
 from clbr.train.settings import TrainConfig
 
 
@@ -41,6 +42,7 @@ def train(
     graph = BundleGraph.of(dataset)
     choices = Choices(dataset.train, graph.ub.shape)
     item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
+    hard: HardNegatives | None = None  # made when first needed
     steps = -(-len(choices.pairs) // config.batch)
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros(())
@@ -48,7 +50,9 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = config.rate * config.decay ** ((epoch - 1) // config.decay_every)
         epoch_graph = model.epoch_graph(graph, noise)
-        bundles = choices.epoch(config.batch, config.negatives, draws)
+        if config.hard_from and epoch >= config.hard_from and hard is None:
+            hard = HardNegatives(dataset, config.hard_history, config.hard_contents, config.hardest)
+        bundles = choices.epoch(config.batch, config.negatives, draws, hard)
         items = item_choices.endless(config.batch, config.negatives, draws) if item_choices else repeat(None)
         for step, batch in enumerate(map(Batch, bundles, items), start=1):
             terms = model.losses(epoch_graph, batch, noise)

@@ -152,3 +152,18 @@ def locked(folder: Path) -> Iterator[None]:
         except OSError:
             raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
         yield
+
+
+def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
+    """Runs by what they are apart from their seed, each group with a name that tells it from the others."""
+    groups: dict[str, list[Path]] = {}
+    for folder in folders:
+        config = read_config(folder)
+        groups.setdefault(config.model_copy(update={"seed": 0}).to_toml(), []).append(folder)
+    named: dict[str, list[Path]] = {}
+    for group in groups.values():
+        model = read_config(group[0]).model
+        seeds = f", {len(group)} seeds" if len(group) > 1 else ""
+        label = f"{model}{seeds}"
+        named[label if label not in named else f"{group[0].name}{seeds}"] = group
+    return named

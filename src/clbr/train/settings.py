@@ -3,9 +3,9 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
 from clbr.errors import InputError
@@ -26,6 +26,16 @@ class TrainConfig(Config):
     evaluate_every: int = Field(1, ge=1, description="epochs from one look at tune to the next")
     patience: int = Field(20, ge=1, description="looks at tune without a better one before training stops")
     metric: str = Field("recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d*$", description="chosen on, on tune")
+    hard_from: int | None = Field(None, ge=1, description="epoch from which negatives are hard (a second stage)")
+    hard_history: float = Field(0.4, ge=0, le=1, description="share of negatives that hold much of what the user has")
+    hard_contents: float = Field(0.4, ge=0, le=1, description="share of negatives that resemble the bundle chosen")
+    hardest: float = Field(0.3, gt=0, le=1, description="share of all bundles that counts as hard")
+
+    @model_validator(mode="after")
+    def _shares_of_one(self) -> Self:
+        if self.hard_history + self.hard_contents > 1:
+            raise ValueError("hard_history and hard_contents are shares: together 1 at most")
+        return self
 
 
 class Preset(Config):

@@ -1,0 +1,59 @@
+"""clbr compare and models."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clbr.cli.options import EvaluatedSplit, parse_ks
+from clbr.errors import InputError
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the baseline.")],
+    split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
+    k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
+) -> None:
+    """Compare runs, user by user. Runs that differ in their seed alone count as one contender and are averaged."""
+    from clbr.cli import show
+    from clbr.evaluation.significance import compare as test
+    from clbr.train.run import evaluate_run, group_runs
+
+    ks = parse_ks(k)
+    groups = group_runs(runs)
+    if len(groups) < 2:
+        raise InputError(f"expected two contenders or more, found {len(groups)}: {', '.join(groups)}")
+    results = {name: [evaluate_run(run, split=split, ks=ks) for run in folders] for name, folders in groups.items()}
+    metrics = [f"{name}@{cut}" for cut in ks for name in ("recall", "ndcg")]
+    found = {(row.contender, row.metric): row for row in test(results, metrics)}
+    baseline, *contenders = results
+    rows = []
+    for metric in metrics:
+        base = next(found[name, metric].baseline_mean for name in contenders)
+        cells = [f"{100 * base:.2f}"]
+        for name in contenders:
+            row = found[name, metric]
+            cells.append(f"{100 * row.mean:.2f} ({100 * row.difference:+.2f}, p {row.p:.2g})")
+        rows.append([metric, *cells])
+    show.table(f"{split}, percent (difference to the first, corrected p)", ["", baseline, *contenders], rows)
+
+
+def models(
+    data: Annotated[Path | None, typer.Argument(help="A data folder, to see sizes for.", show_default=False)] = None,
+) -> None:
+    """List the models: what they look at, where they are from and, for a data set, how large they are."""
+    from clbr.cli import show
+    from clbr.data.read import load
+    from clbr.models.interface import Encoder
+    from clbr.models.registry import MODELS, make_model
+
+    dataset = load(data) if data else None
+    rows = []
+    for name, kind in MODELS.items():
+        cells = [name, " ".join(kind.relations) or "-", "yes" if issubclass(kind, Encoder) else "no", kind.citation]
+        if dataset:
+            count = sum(parameter.numel() for parameter in make_model(name, {}, dataset).parameters())
+            cells += [f"{count:,}", f"{4 * 4 * count / 2**20:.0f} MiB"]  # weights, gradient, two moments
+        rows.append(cells)
+    sizes = ["parameters", "to train"] if dataset else []
+    show.table("Models", ["", "looks at", "vectors", "from", *sizes], rows)
