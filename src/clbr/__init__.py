@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __version__ = version("clbr")
 
-# Threads that wait for each other must sleep, not spin: beside another busy process spinning ones are thirty times
-# slower (benchmarks/neighbours.py). It has to be said before torch is loaded.
+# Threads that wait for each other must sleep, not spin: beside another busy process, spinning ones are many times
+# slower. It has to be said before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # A public name is imported when it is first used: `clbr --help` need not wait for torch.
