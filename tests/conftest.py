@@ -1,4 +1,5 @@
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import torch
 from torch import Tensor
 
 from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
+from clbr.cli import main
 from clbr.config import Config
+from typed import Run
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("CLBR_DATA", ROOT.parent / "shared" / "data"))
@@ -64,3 +67,21 @@ def real() -> Callable[[str], BundleDataset]:
         return load(SHARED / name)
 
     return find
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Type a command; get its exit code, its output and its errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["clbr", *map(str, words)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return typed

@@ -9,28 +9,8 @@ from pathlib import Path
 import pytest
 
 from clbr import BundleDataset, load, save
-from clbr.cli import main
 from conftest import SHARED, make_dataset
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Type a command; get its exit code, its output and its errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def typed(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["clbr", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return typed
+from typed import Run, snapshot
 
 
 @pytest.fixture
@@ -44,10 +24,6 @@ def write_tables(folder: Path) -> list[str]:
     (folder / "contents.csv").write_text("cart,sku\n" + "".join(f"k{b},s{b}\n" for b in range(5)))
     return ["--user-bundle", "carts.csv", "--user-item", "bought.csv", "--bundle-item", "contents.csv",
             "--columns", "user=customer,bundle=cart,item=sku"]  # fmt: skip
-
-
-def snapshot(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def test_help_comes_without_heavy_imports() -> None:

@@ -1,0 +1,119 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from clbr import World, save
+from clbr.train.settings import compose
+from conftest import make_dataset
+from typed import Run, snapshot
+
+
+@pytest.fixture
+def shop(tmp_path: Path, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path / "shop")
+
+
+def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_path: Path) -> None:
+    for model, seed in (("lightgcn", 0), ("lightgcn", 1), ("crosscbr", 0)):
+        code, out, err = run(
+            "train",
+            shop,
+            "--model",
+            model,
+            "--epochs",
+            3,
+            "--set",
+            "rate=0.01",
+            "--seed",
+            seed,
+            "--out",
+            f"{model}-{seed}",
+        )
+        assert code == 0, err
+        assert f"next: clbr evaluate {model}-{seed}" in out
+    code, out, _ = run("evaluate", "crosscbr-0", "--k", "5", "--json")
+    assert code == 0
+    assert 0 < json.loads(out)["recall@5"] < 1
+    assert "NDCG@20" in run("evaluate", "crosscbr-0")[1]
+    code, out, _ = run("compare", "lightgcn-0", "lightgcn-1", "crosscbr-0")
+    assert code == 0
+    assert "lightgcn, 2 seeds" in out
+    assert "p " in out
+
+
+def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:
+    code, out, _ = run("train", shop, "--model", "bprmf", "--epochs", 3, "--out", "run", "--json")
+    assert code == 0
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["number"] for line in lines] == [1, 2, 3]
+    assert "recall@20" in lines[0]["tune"]
+
+
+def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path, tmp_path: Path) -> None:
+    run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
+    before = snapshot(tmp_path / "run")
+    assert run("train", "--resume", "run")[0] == 0
+    assert snapshot(tmp_path / "run") == before
+
+
+def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
+    assert "crosscbr" in run("models")[1]
+    out = run("models", shop)[1]
+    assert f"{(600 + 150) * 64:,}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train"], "expected DATA, --model and --out, or --resume RUN"),
+        (["train", "shop", "--model", "bgnc", "--out", "x"], "did you mean 'bgcn'?"),
+        (["train", "shop", "--model", "bgcn", "--preset", "yoshu", "--out", "x"], "no preset 'yoshu' for bgcn"),
+        (["train", "shop", "--model", "bgcn", "--set", "ratee=1", "--out", "x"], "did you mean 'rate'?"),
+        (["train", "shop", "--model", "bgcn", "--set", "rate", "--out", "x"], "expected key=value"),
+        (["train", "shop", "--model", "bgcn", "--set", "rate=-1", "--out", "x"], "rate = -1"),
+        (["train", "shop", "--model", "bgcn", "--set", "layers=two", "--out", "x"], "layers"),
+        (["train", "shop", "--model", "bgcn", "--out", "shop"], "is not empty"),
+        (["train", "none", "--model", "bgcn", "--out", "x"], "no such folder"),
+        (["train", "--resume", "shop"], "no run there"),
+        (["evaluate", "shop"], "no run there"),
+        (["evaluate", "none"], "no run there"),
+        (["compare", "run"], "expected two contenders or more"),
+        (["models", "none"], "no such folder"),
+    ],
+)
+def test_bad_input_is_one_message_exit_code_2_and_no_change(
+    run: Run,
+    shop: Path,
+    tmp_path: Path,
+    words: list[str],
+    message: str,
+) -> None:
+    if words[0] == "compare":
+        run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
+    before = snapshot(tmp_path)
+    code, out, err = run(*words)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in out + err
+    assert snapshot(tmp_path) == before
+
+
+def test_evaluating_on_other_data_or_without_weights_is_refused(run: Run, tmp_path: Path, tiny: World) -> None:
+    data = save(tiny.dataset, tmp_path / "data")
+    run("train", data, "--model", "bprmf", "--epochs", 1, "--out", "run")
+    weights = tmp_path / "run" / "best" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    code, _, err = run("evaluate", "run")
+    assert code == 2
+    assert "not the weights of this model" in err
+    save(make_dataset(), data, force=True)
+    code, _, err = run("evaluate", "run")
+    assert code == 2
+    assert "is not the data set" in err
+
+
+@pytest.mark.parametrize("preset", [p.stem for p in (Path(__file__).parents[2] / "src/clbr/presets").glob("*.toml")])
+def test_every_preset_is_made_of_known_settings(preset: str) -> None:
+    model, name = preset.split("-")
+    assert compose("shop", model, preset=name).model == model
