@@ -1,0 +1,270 @@
+"""The engine against reference.py, which is written in the manner of published code: parts, then whole epochs.
+
+Everything is measured in one run, on the same batches, the two taking turns; figures are medians. DATA is a data
+folder, Youshu unless told; if it is not at hand, a simulated world of its size stands in.
+
+    python benchmarks/speed.py [DATA] [--models crosscbr,bgcn] [--quick]
+"""
+
+import argparse
+import os
+import warnings
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+import reference
+from clbr import BundleDataset, evaluate, load, simulate
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.crosscbr import CrossCBR, CrossCBRConfig
+from clbr.models.interface import Batch, Model, Triples
+from clbr.models.layers import dropout, unit_rows
+from clbr.models.registry import make_model
+from clbr.rng import generator, torch_generator
+from clbr.train.batches import Choices
+from clbr.train.loop import make_optimiser, train
+from clbr.train.settings import RunConfig, TrainConfig, compose
+from reference import REFERENCES, Reference
+
+SEED = 0
+TIMED_BATCHES = 4
+Ways = dict[str, Callable[[], object]]
+
+
+def find_data(path: str | None) -> BundleDataset:
+    shelf = Path(os.environ.get("CLBR_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    folder = Path(path) if path else shelf / "Youshu"
+    return load(folder) if path or folder.exists() else simulate("youshu").dataset
+
+
+def in_turns(ways: Ways, repeats: int) -> dict[str, float]:
+    """The median seconds of each way, after one turn to warm up."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(repeats + 1):
+        for name, way in ways.items():
+            start = perf_counter()
+            way()
+            if turn:
+                seconds[name].append(perf_counter() - start)
+    return {name: median(times) for name, times in seconds.items()}
+
+
+def backwards(inputs: list[Tensor], function: Callable[..., Tensor]) -> Callable[[], object]:
+    """Forward and backward, from a gradient that is not all the same."""
+    with torch.no_grad():
+        gradient = torch.randn(function(*inputs).shape)
+    return lambda: torch.autograd.grad(function(*inputs), inputs, gradient)
+
+
+def vectors(*rows: int, width: int = 64) -> list[Tensor]:
+    draw = torch_generator(SEED, "vectors")
+    return [torch.randn(count, width, generator=draw).requires_grad_() for count in rows]
+
+
+def propagation(dataset: BundleDataset, graph: BundleGraph) -> Ways:
+    users, items = (x.detach() for x in vectors(graph.users, graph.items))
+    stacked = torch.cat([users, items])
+    matrix = reference.normalised(reference.both_ways(reference.incidence(dataset.ui, graph.users, graph.items)))
+    coo, csr = reference.coo(matrix), reference.csr32(matrix)
+    expected = torch.cat([graph.ui.symmetric @ items, graph.ui.back_symmetric @ users])
+    for other in (coo, csr):
+        torch.testing.assert_close(other @ stacked, expected, rtol=1e-4, atol=1e-5)
+    return {
+        "engine": lambda: (graph.ui.symmetric @ items, graph.ui.back_symmetric @ users),
+        "reference": lambda: torch.sparse.mm(coo, stacked),
+        "torch CSR, 32-bit indices": lambda: torch.sparse.mm(csr, stacked),
+    }
+
+
+def negatives(dataset: BundleDataset, graph: BundleGraph) -> Ways:
+    choices, chosen = Choices(dataset.train, graph.ub.shape), reference.chosen_sets(dataset)
+    left, rng = choices.pairs[:, 0], generator(SEED, "negatives")
+    return {
+        "engine": lambda: choices.negatives.draw(left, 1, rng),
+        "reference": lambda: reference.draw_negatives(left.tolist(), chosen, graph.bundles),
+    }
+
+
+def contrast(graph: BundleGraph, batch: Triples) -> Ways:
+    """Users and bundles of one batch between the levels, from the tables of vectors back to the tables."""
+    model = CrossCBR(CrossCBRConfig(), graph.users, graph.bundles, graph.items)
+    tables = vectors(graph.users, graph.users, graph.bundles, graph.bundles)
+    theirs = partial(reference.info_nce, temperature=model.config.temperature)
+
+    def both(one_of: Callable[..., Tensor], *tables: Tensor) -> Tensor:
+        return one_of(*tables[:2], batch.left) + one_of(*tables[2:], batch.chosen)
+
+    ours, other = partial(both, model._contrast), partial(both, theirs)
+    torch.testing.assert_close(ours(*tables), other(*tables), rtol=1e-4, atol=0)
+    return {"engine": backwards(tables, ours), "reference": backwards(tables, other)}
+
+
+def striking(graph: BundleGraph) -> Ways:
+    """Dropout of BGCN's vectors after a layer."""
+    inputs, noise = vectors(graph.users + graph.items, width=128), torch_generator(SEED, "noise")
+    return {
+        "engine": backwards(inputs, lambda x: dropout(x, 0.3, noise)),
+        "reference": backwards(inputs, lambda x: F.dropout(x, 0.3)),
+    }
+
+
+def normalising(graph: BundleGraph) -> Ways:
+    inputs = vectors(graph.users + graph.items, width=128)
+    torch.testing.assert_close(unit_rows(inputs[0]), F.normalize(inputs[0], dim=1))
+    return {
+        "engine": backwards(inputs, unit_rows),
+        "reference": backwards(inputs, lambda x: F.normalize(x, dim=1)),
+    }
+
+
+def stepping(dataset: BundleDataset) -> Ways:
+    """Adam on BGCN's parameters."""
+    ways: Ways = {}
+    for name, make in (("engine", lambda model: make_optimiser(model, TrainConfig())), ("reference", plain_adam)):
+        model = make_model("bgcn", {}, dataset, torch_generator(SEED, "model"))
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        ways[name] = make(model).step
+    return ways
+
+
+def plain_adam(model: nn.Module, config: TrainConfig | None = None) -> torch.optim.Optimizer:
+    config = config or TrainConfig()
+    return torch.optim.Adam(model.parameters(), lr=config.rate, weight_decay=config.weight_decay)
+
+
+def evaluating(dataset: BundleDataset, graph: BundleGraph) -> Ways:
+    """All of tune with CrossCBR's vectors, which are ready; so are the reference's dense masks."""
+    model = make_model("crosscbr", {}, dataset, torch_generator(SEED, "model"))
+    recommender = model.recommender(graph)
+    with torch.no_grad():
+        levels = [(level.users, level.bundles) for level in model.encode(graph).levels.values()]
+    sizes = len(dataset.users), len(dataset.bundles)
+    train_mask, wanted = (
+        torch.from_numpy(reference.incidence(x, *sizes).toarray()) for x in (dataset.train, dataset.tune)
+    )
+    users = torch.from_numpy(np.unique(dataset.tune[:, 0]).astype(np.int64))
+    theirs = partial(reference.evaluation, levels, train_mask, wanted, users)
+    ours = partial(evaluate, recommender, dataset, split="tune")
+    for metric, value in theirs().items():
+        assert abs(value - ours()[metric]) < 1e-3, (metric, value, ours()[metric])
+    return {"engine": ours, "reference": theirs}
+
+
+def batches(dataset: BundleDataset, graph: BundleGraph, config: TrainConfig, epoch: int) -> list[Triples]:
+    """Those that the training loop draws for this epoch."""
+    choices = Choices(dataset.train, graph.ub.shape)
+    return list(choices.epoch(config.batch, config.negatives, generator(SEED, "epoch", str(epoch))))
+
+
+def show_parts(dataset: BundleDataset, repeats: int) -> None:
+    graph = BundleGraph.of(dataset)
+    batch = batches(dataset, graph, TrainConfig(), epoch=1)[0]
+    parts: dict[str, Callable[[], Ways]] = {
+        f"propagation over UI, {2 * len(dataset.ui):,} entries": lambda: propagation(dataset, graph),
+        f"negatives of an epoch, {len(dataset.train):,}": lambda: negatives(dataset, graph),
+        f"InfoNCE of a batch of {len(batch.left):,}, and back": lambda: contrast(graph, batch),
+        "dropout, users and items x 128, and back": lambda: striking(graph),
+        "row normalisation, the same, and back": lambda: normalising(graph),
+        "step of Adam, BGCN": lambda: stepping(dataset),
+        "evaluation of tune": lambda: evaluating(dataset, graph),
+    }
+    print(f"{'part':50}{'engine ms':>12}{'reference ms':>14}{'ratio':>8}")
+    for name, make in parts.items():
+        seconds = in_turns(make(), repeats)
+        ours = seconds.pop("engine")
+        for way, theirs in seconds.items():
+            label = name if way == "reference" else f"  against {way}"
+            print(f"{label:50}{ours * 1e3:12.2f}{theirs * 1e3:14.2f}{theirs / ours:8.1f}", flush=True)
+
+
+def same_loss(name: str, run: RunConfig, dataset: BundleDataset, graph: BundleGraph) -> str:
+    """Loss and gradients of a batch without dropout, at equal parameters that are long enough for scores to differ."""
+    settings = {key: 0.0 if key.endswith("dropout") else value for key, value in run.settings.items()}
+    model = make_model(name, settings, dataset, torch_generator(SEED, "model"))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, 0.0, 0.2, generator=torch_generator(SEED, "equal", str(parameter.shape)))
+    other = REFERENCES[name](model, dataset)
+    other.begin_epoch()
+    triples, noise = batches(dataset, graph, run.train, epoch=1)[0], torch_generator(SEED, "noise")
+    ours = torch.stack(list(model.losses(model.epoch_graph(graph, noise), Batch(triples), noise).values())).sum()
+    theirs = other.loss(triples)
+    ours.backward()
+    theirs.backward()
+    if abs(ours.item() - theirs.item()) > 1e-4 * max(1.0, abs(ours.item())):
+        raise SystemExit(f"{name}: the engine's loss is {ours.item()}, the reference's {theirs.item()}")
+    for (key, one), two in zip(model.named_parameters(), other.weights.parameters(), strict=True):
+        if one.grad is not None and (one.grad - two.grad).norm() > 1e-3 * one.grad.norm():
+            raise SystemExit(f"{name}: the gradients of {key} differ")
+    return f"same loss ({ours.item():.4f})"
+
+
+def reference_epoch(
+    model: Reference, optimiser: torch.optim.Optimizer, epoch: list[Triples], chosen: list[set[int]], timed: int
+) -> float:
+    """Seconds: the epoch's matrices, and the first batches scaled to all. It draws negatives, but learns from the
+    engine's, so that the batches are the same."""
+    start = perf_counter()
+    model.begin_epoch()
+    begun = perf_counter()
+    for triples in islice(epoch, timed):
+        reference.draw_negatives(triples.left.tolist(), chosen, model.sizes[1])
+        loss = model.loss(triples)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        loss.item()
+    return begun - start + (perf_counter() - begun) * len(epoch) / min(timed, len(epoch))
+
+
+def compare_epochs(name: str, dataset: BundleDataset, rounds: int, timed: int) -> tuple[float, float, str]:
+    never = {"epochs": 10**6, "evaluate_every": 10**6}
+    run = compose(dataset.name, name, preset="youshu", changes=never, seed=SEED)
+    graph, chosen = BundleGraph.of(dataset), reference.chosen_sets(dataset)
+    verdict = same_loss(name, run, dataset, graph)
+    model: Model = make_model(name, run.settings, dataset, torch_generator(SEED, "model"))
+    other = REFERENCES[name](model, dataset)
+    optimiser = plain_adam(other.weights, run.train)
+    engine = train(model, make_optimiser(model, run.train), dataset, run.train, SEED)
+    ours, theirs = [], []
+    for turn in range(rounds + 1):
+        epoch = next(engine)
+        triples = batches(dataset, graph, run.train, epoch.number)
+        seconds = reference_epoch(other, optimiser, triples, chosen, timed if turn else 1)
+        if turn:  # the first is to warm up
+            ours.append(epoch.seconds)
+            theirs.append(seconds)
+    return median(ours), median(theirs), verdict
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", nargs="?", help="a data folder")
+    parser.add_argument("--models", default=",".join(REFERENCES), help="which, with commas between")
+    parser.add_argument("--quick", action="store_true", help="few repeats: to see that it runs")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    dataset = find_data(options.data)
+    timed = 1 if options.quick else TIMED_BATCHES
+    steps = -(-len(dataset.train) // TrainConfig().batch)
+    print(f"{dataset.name}, threads: torch {torch.get_num_threads()}, numba {numba.get_num_threads()}\n")
+    show_parts(dataset, repeats=3 if options.quick else 21)
+    print(f"\nAn epoch of {steps} batches; {timed} of the reference are timed and scaled to {steps}.")
+    print(f"{'model':12}{'engine s':>12}{'reference s':>14}{'ratio':>8}   without dropout")
+    for name in options.models.split(","):
+        ours, theirs, verdict = compare_epochs(name, dataset, rounds=1 if options.quick else 5, timed=timed)
+        print(f"{name:12}{ours:12.3f}{theirs:14.3f}{theirs / ours:8.1f}   {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
