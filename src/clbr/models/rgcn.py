@@ -14,6 +14,7 @@ from torch.nn.functional import relu
 
 from clbr.data.pairs import Relation
 from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.operators import Matrix
 from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
 from clbr.models.layers import dropout
 
@@ -72,7 +73,12 @@ class RelationalLayer(nn.Module):
             weights = torch.einsum("rb,bij->rij", self.shares, weights)
         ub, ui, bi = graph.ub, graph.ui, graph.bi
         return (
-            users @ self.own + ub.mean @ (bundles @ weights[0]) + ui.mean @ (items @ weights[1]),
-            bundles @ self.own + ub.back_mean @ (users @ weights[2]) + bi.mean @ (items @ weights[3]),
-            items @ self.own + ui.back_mean @ (users @ weights[4]) + bi.back_mean @ (bundles @ weights[5]),
+            users @ self.own + _message(ub.mean, bundles, weights[0]) + _message(ui.mean, items, weights[1]),
+            bundles @ self.own + _message(ub.back_mean, users, weights[2]) + _message(bi.mean, items, weights[3]),
+            items @ self.own + _message(ui.back_mean, users, weights[4]) + _message(bi.back_mean, bundles, weights[5]),
         )
+
+
+def _message(mean: Matrix, x: Tensor, weight: Tensor) -> Tensor:
+    """mean @ x @ weight, with the transform on the side that has fewer nodes."""
+    return (mean @ x) @ weight if mean.shape[0] < mean.shape[1] else mean @ (x @ weight)
