@@ -48,6 +48,7 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["data", "simulate"],
         ["data", "describe"],
         ["floors"],
+        ["tune"],
         ["demo"],
     ):
         code, out, _ = run(*words, "--help")
@@ -154,6 +155,17 @@ def test_names_with_brackets_are_shown_as_they_are(run: Run, data: Path, tmp_pat
     assert "x[/11]" in out
 
 
+def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, data: Path) -> None:
+    words = ["tune", data, "--model", "bprmf", "--trials", 2, "--epochs", 2, "--set", "metric=ndcg@2", "--out", "study"]
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert "2 of 2" in out
+    assert "--preset study/best.toml" in out
+    record = json.loads(run(*words, "--json")[1])
+    assert (record["model"], record["metric"], record["asked"], record["done"]) == ("bprmf", "ndcg@2", 2, 2)
+    assert run("train", data, "--model", "bprmf", "--preset", "study/best.toml", "--out", "run", "--json")[0] == 0
+
+
 def test_the_demo_tells_a_story_and_what_to_type_next(run: Run) -> None:
     code, out, _ = run("demo")
     assert code == 0
@@ -182,6 +194,12 @@ BAD: list[tuple[list[str], str]] = [
     (["data", "get", "x", "--url", "http://[::1"], "cannot be fetched"),
     (["floors", "small", "--split", "train"], "train"),
     (["floors", "none"], "no such folder"),
+    (["tune", "small", "--model", "bgnc", "--trials", "2", "--out", "x"], "did you mean 'bgcn'?"),
+    (["tune", "small", "--model", "bprmf", "--trials", "0", "--out", "x"], "--trials"),
+    (["tune", "small", "--model", "bprmf", "--trials", "99", "--out", "x"], "--trials 99: expected 1 to 60"),
+    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "mine"], "holds other things"),
+    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "x", "--set", "rate"], "expected key=value"),
+    (["tune", "none", "--model", "bprmf", "--trials", "2", "--out", "x"], "no such folder"),
     (["flors", "small"], "No such command"),
     (["data", "simulate"], "--out"),
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.floors import floors
 from clbr.cli.train import EXAMPLE, evaluate, train
+from clbr.cli.tune import EXAMPLE as TUNE_EXAMPLE
+from clbr.cli.tune import tune
 from clbr.errors import InputError
 
 app = typer.Typer(
@@ -26,6 +28,7 @@ app.command(epilog=EXAMPLE)(train)
 app.command()(evaluate)
 app.command()(compare)
 app.command()(models)
+app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command()(floors)
 app.command()(demo)
 

@@ -1,7 +1,7 @@
 """How things look on the terminal."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clbr.train.loop import Epoch
     from clbr.train.run import Counters
     from clbr.train.settings import RunConfig
+    from clbr.train.study import Record
 
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
@@ -131,3 +132,32 @@ def training() -> Iterator[Training]:
     parts: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]
     with Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         yield Training(bar)
+
+
+@contextmanager
+def searching() -> Iterator[Callable[["Record"], None]]:
+    """A live line on stderr, for people only; gives a function that hears a study's record."""
+    parts: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def hear(record: "Record") -> None:
+            told = f"{record.model}: {record.done} of {record.asked} trials, {record.pruned} pruned"
+            best = "" if record.best is None else f", best {record.metric} {100 * record.best:.2f}"
+            bar.update(task, description=told + best, completed=record.done, total=record.asked)
+
+        yield hear
+
+
+def study(title: str, record: "Record") -> None:
+    """What a search cost, and what it found."""
+    rows = [["trials", f"{record.done:,} of {record.asked:,}"], ["  pruned", f"{record.pruned:,}"]]
+    rows += [
+        ["  failed", f"{record.failed:,}"],
+        ["epochs", f"{record.epochs:,}"],
+        ["seconds", f"{record.seconds:,.1f}"],
+    ]
+    if record.best is not None:
+        rows.append([f"best {record.metric} on tune, percent", f"{100 * record.best:.2f}"])
+        rows += [[f"  {key}", str(value)] for key, value in record.best_settings.items()]
+    table(title, ["", ""], rows)

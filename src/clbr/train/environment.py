@@ -22,7 +22,7 @@ def use_threads(count: int | None) -> int:
     if kernels.available:
         import numba
 
-        numba.set_num_threads(min(torch.get_num_threads(), os.cpu_count() or 1))
+        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     return torch.get_num_threads()
 
 

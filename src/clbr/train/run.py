@@ -22,7 +22,7 @@ from clbr.rng import torch_generator
 from clbr.train.checkpoint import STATE, read_checkpoint, read_model, write_checkpoint, write_model
 from clbr.train.environment import describe_environment
 from clbr.train.loop import Epoch, make_optimiser, train
-from clbr.train.settings import RunConfig
+from clbr.train.settings import RunConfig, TrainConfig
 
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
@@ -37,6 +37,21 @@ class Counters:
     best: float = -1.0
     looks: int = 0
     """Looks at tune since the best one."""
+
+    def follow(self, epoch: Epoch, metric: str) -> bool:
+        """Take an epoch in; whether it is the best so far."""
+        self.epoch = epoch.number
+        if not epoch.tune:
+            return False
+        self.looks += 1
+        if epoch.tune[metric] <= self.best:
+            return False
+        self.best, self.best_epoch, self.looks = epoch.tune[metric], epoch.number, 0
+        return True
+
+    def finished(self, config: TrainConfig) -> bool:
+        """Whether training ends here: all epochs done, or no better one for long enough."""
+        return self.epoch >= config.epochs or self.looks >= config.patience
 
 
 @dataclass(frozen=True)
@@ -80,30 +95,22 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
         counters = Counters(**{key: state[key] for key in asdict(counters)})
     lines = _metrics_until(folder, counters.epoch)
     saved = monotonic()
-    if _finished(counters, config):
+    if counters.finished(config.train):
         return counters
     for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step):
-        counters.epoch = epoch.number
-        if epoch.tune:
-            counters.looks += 1
-            if epoch.tune[config.train.metric] > counters.best:
-                counters.best, counters.best_epoch, counters.looks = epoch.tune[config.train.metric], epoch.number, 0
-                (folder / "best").mkdir(exist_ok=True)
-                write_model(folder / "best" / "model.safetensors", model)
+        if counters.follow(epoch, config.train.metric):
+            (folder / "best").mkdir(exist_ok=True)
+            write_model(folder / "best" / "model.safetensors", model)
         lines.append(json.dumps(asdict(epoch)))
         write_whole(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
         stop = hooks.stop()
-        if stop or _finished(counters, config) or monotonic() - saved > CHECKPOINT_SECONDS:
+        if stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS:
             write_checkpoint(folder / "last", model, optimiser, asdict(counters))
             saved = monotonic()
         hooks.epoch(epoch, counters)
-        if stop or _finished(counters, config):
+        if stop or counters.finished(config.train):
             break
     return counters
-
-
-def _finished(counters: Counters, config: RunConfig) -> bool:
-    return counters.epoch >= config.train.epochs or counters.looks >= config.train.patience
 
 
 def _metrics_until(folder: Path, epoch: int) -> list[str]:

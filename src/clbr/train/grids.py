@@ -1,0 +1,54 @@
+"""What a search tries: a few values for each setting that is worth searching. What is not here stays as it is."""
+
+from math import prod
+from typing import Any
+
+from clbr.errors import InputError
+
+Grid = dict[str, list[Any]]
+
+DROPOUT = [0.0, 0.1, 0.2, 0.3, 0.5]
+
+# The paper's learning rates. Its decay of the rate (a factor of 0.01 to 0.5 every 2 to 4 units, which are not named)
+# is left out: read as epochs, learning dies in ten. Dimension, batch and negatives are the paper's for all.
+COMMON: Grid = {
+    "rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+    "weight_decay": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
+    "init": ["normal", "xavier"],
+}
+
+MODELS: dict[str, Grid] = {
+    "bprmf": {},
+    "lightgcn": {"layers": [1, 2, 3]},
+    "dam": {"hidden_dropout": DROPOUT, "item_task": [0.0, 0.1, 0.5, 1.0]},
+    "rgcn": {"layers": [1, 2, 3], "bases": [0, 2, 4], "message_dropout": DROPOUT},
+    "bundlenet": {
+        "layers": [1, 2, 3],
+        "message_dropout": DROPOUT,
+        "item_task": [0.0, 0.1, 0.5, 1.0],
+        "hide_choices": [True, False],
+    },
+    "bgcn": {"layers": [1, 2, 3], "message_dropout": DROPOUT, "l2": [0.0, 1e-7, 1e-6, 1e-5, 1e-4]},
+    # No augmentation is dropout 0 of either kind.
+    "crosscbr": {
+        "layers": [1, 2, 3],
+        "contrast": [0.01, 0.02, 0.04, 0.1, 0.2],
+        "temperature": [0.1, 0.15, 0.2, 0.25, 0.3, 0.4],
+        "augmentation": ["edges", "messages"],
+        "item_dropout": DROPOUT,
+        "bundle_dropout": DROPOUT,
+        "contents_dropout": DROPOUT,
+    },
+}
+
+
+def grid_of(model: str) -> Grid:
+    """All that is searched for a model: what is common to all models, and its own."""
+    if model not in MODELS:
+        raise InputError(f"{model} has no search grid; known: {', '.join(sorted(MODELS))}")
+    return COMMON | MODELS[model]
+
+
+def size(grid: Grid) -> int:
+    """How many different settings a grid holds."""
+    return prod(len(values) for values in grid.values())
