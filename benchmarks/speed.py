@@ -31,6 +31,7 @@ from clbr.models.layers import dropout, unit_rows
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.train.batches import Choices
+from clbr.train.environment import use_threads
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose
 from reference import REFERENCES, Reference
@@ -254,6 +255,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repeats: to see that it runs")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+    use_threads(None)
     dataset = find_data(options.data)
     timed = 1 if options.quick else TIMED_BATCHES
     steps = -(-len(dataset.train) // TrainConfig().batch)

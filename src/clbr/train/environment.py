@@ -1,5 +1,6 @@
 """Where a run was made: versions, threads, machine, revision, data."""
 
+import ctypes
 import os
 import platform
 import subprocess
@@ -15,8 +16,12 @@ from clbr.graph import kernels
 PACKAGES = ("clbr", "torch", "numpy", "scipy", "numba", "polars")
 
 
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as in malloc.h
+
+
 def use_threads(count: int | None) -> int:
     """Set the number of threads once for torch and the kernel; gives the number in use."""
+    keep_large_blocks()
     if count:
         torch.set_num_threads(count)
     if kernels.available:
@@ -24,6 +29,18 @@ def use_threads(count: int | None) -> int:
 
         numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     return torch.get_num_threads()
+
+
+def keep_large_blocks() -> None:
+    """Ask glibc to keep freed memory for the next step rather than to give it back to the system.
+
+    A step of BGCN takes and frees hundreds of megabytes; fetching them anew as zeroed pages costs a tenth of its time
+    on Youshu and a third on twice its size.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # glibc alone has it
+        mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def describe_environment(dataset: BundleDataset) -> dict[str, Any]:
