@@ -129,7 +129,7 @@ class Reference:
         """Matrices that are drawn anew for every epoch."""
 
     def vectors(self) -> Vectors:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say what its vectors are")
 
     def loss(self, triples: Triples) -> Tensor:
         return bpr(self.vectors(), triples)

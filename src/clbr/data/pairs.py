@@ -4,6 +4,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 Ids = NDArray[np.int32]
 Pairs = NDArray[np.int32]
@@ -75,3 +76,8 @@ def row_pointers(lefts: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
     pointers = np.zeros(rows + 1, np.int64)
     np.cumsum(np.bincount(lefts, minlength=rows), out=pointers[1:])
     return pointers
+
+
+def incidence(pairs: Pairs, rows: int, columns: int) -> csr_array:
+    """The pairs as a sparse matrix of ones."""
+    return csr_array((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape=(rows, columns))

@@ -16,10 +16,9 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import Pairs, Relation, row_pointers, sorted_pairs
+from clbr.data.pairs import Pairs, Relation, incidence, row_pointers, sorted_pairs
 from clbr.data.worlds import WorldConfig
 from clbr.rng import pair_gumbel
 from clbr.views.edits import EdgeEdits
@@ -149,9 +148,8 @@ def contents(manner: Vectors, items: Vectors, bi: Pairs) -> Vectors:
 
 def mean_of(vectors: Vectors, pairs: Pairs, rows: int) -> Vectors:
     """For each left node the mean vector of its right nodes, zero where it has none; pairs sorted."""
-    pointers = row_pointers(pairs[:, 0], rows)
-    relation = csr_array((np.ones(len(pairs), np.float32), pairs[:, 1], pointers), shape=(rows, len(vectors)))
-    return np.asarray(relation @ vectors / np.maximum(np.diff(pointers), 1)[:, None].astype(np.float32))
+    relation = incidence(pairs, rows, len(vectors))
+    return np.asarray(relation @ vectors / np.maximum(np.diff(relation.indptr), 1)[:, None].astype(np.float32))
 
 
 def mood(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import incidence
 from clbr.errors import InputError
 from clbr.models.interface import Floor
 
@@ -47,10 +47,10 @@ class EASE(Floor):
         needed, there = 3 * 4 * bundles**2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if needed > there:
             raise InputError(f"EASE: {bundles:,} bundles take {needed >> 30} GiB, and this machine has {there >> 30}")
-        history = _matrix(dataset.train, len(dataset.users), bundles)
+        history = incidence(dataset.train, len(dataset.users), bundles)
         gram = (history.T @ history).toarray()
         if settings.contents:
-            contents = _matrix(dataset.bi, bundles, len(dataset.items))
+            contents = incidence(dataset.bi, bundles, len(dataset.items))
             gram += settings.contents**2 * (contents @ contents.T).toarray()
         gram[np.diag_indices(bundles)] += settings.l2
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(torch.from_numpy(gram)))
@@ -61,7 +61,3 @@ class EASE(Floor):
     def scores(self, users: Tensor) -> Tensor:
         """X W, for these rows of X."""
         return torch.from_numpy(self.history[users.numpy()] @ self.weights.numpy())
-
-
-def _matrix(pairs: Pairs, rows: int, columns: int) -> csr_array:
-    return csr_array((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape=(rows, columns))

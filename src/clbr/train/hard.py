@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import Pairs, contains, encode
+from clbr.data.pairs import contains, encode, incidence
 from clbr.evaluation.ranking import top
 from clbr.train.batches import Ids, Negatives
 
@@ -27,8 +27,8 @@ class HardNegatives:
         self.uniform = Negatives(dataset.train, (len(dataset.users), self.bundles))
         self.known = encode(dataset.train, self.bundles)
         count = max(1, round(hardest * self.bundles))
-        bundle_item = _matrix(dataset.bi, self.bundles, len(dataset.items))
-        user_item = _matrix(dataset.ui, len(dataset.users), len(dataset.items))
+        bundle_item = incidence(dataset.bi, self.bundles, len(dataset.items))
+        user_item = incidence(dataset.ui, len(dataset.users), len(dataset.items))
         self.by_user = _hardest(user_item, bundle_item, count)
         self.by_bundle = _hardest(bundle_item, bundle_item, count)
 
@@ -57,7 +57,3 @@ def _hardest(one: csr_array, other: csr_array, count: int) -> NDArray[np.int32]:
         shared = torch.from_numpy((one[start : start + BLOCK] @ other.T).toarray())
         lists[start : start + BLOCK] = top(shared.masked_fill(shared == 0, -torch.inf), count).numpy()
     return lists
-
-
-def _matrix(pairs: Pairs, rows: int, columns: int) -> csr_array:
-    return csr_array((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape=(rows, columns))
