@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor
 
 from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
 from clbr.cli import main
 from clbr.config import Config
 from typed import Run
+
+# A busy machine is no failure; in CI the same examples are tried every time.
+settings.register_profile("clbr", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("clbr")
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("CLBR_DATA", ROOT.parent / "shared" / "data"))

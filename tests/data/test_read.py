@@ -148,7 +148,7 @@ NEARLY = st.lists(
 
 
 @pytest.mark.parametrize("file", [*FILES, "bundles.csv"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=40) | NEARLY)
 def test_arbitrary_bytes_give_a_dataset_or_the_one_error(folder: Path, file: str, content: bytes) -> None:
     before = (folder / file).read_bytes() if (folder / file).exists() else None

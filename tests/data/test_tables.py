@@ -259,7 +259,7 @@ def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(
 
 
 @pytest.mark.parametrize("file", ["x.csv", "x.tsv", "x.parquet"])
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60), header=st.sampled_from([b"", b"user,bundle\n", b"user\tbundle\n", b"PAR1"]))
 def test_arbitrary_bytes_give_a_dataset_or_the_one_error(
     tmp_path: Path, tables: dict[str, Path], file: str, content: bytes, header: bytes

@@ -68,7 +68,7 @@ def slow_evaluation(scores: np.ndarray, dataset: BundleDataset, k: int) -> dict[
     return results
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 9))
 def test_it_equals_an_independent_slow_implementation(seed: int, k: int, block: int) -> None:
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clbr import InputError, rank
@@ -35,7 +35,6 @@ def test_top_keeps_the_stated_order_through_all_ties(table: list[list[float]], k
     assert top(torch.tensor(table), k).tolist() == [slow_top(row, k) for row in table]
 
 
-@settings(deadline=None)
 @given(TABLES, st.integers(1, 12), st.integers(1, 7), st.data())
 def test_ranking_is_the_same_for_every_block_size_and_leaves_out_what_it_should(
     table: list[list[float]], k: int, block: int, data: st.DataObject

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clbr.graph import kernels
@@ -18,7 +18,6 @@ def dense(operator: Operator) -> torch.Tensor:
     return operator @ torch.eye(operator.shape[1], dtype=torch.float64)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 9), st.integers(0, 99), st.sampled_from([0.0, 0.05, 0.5]))
 def test_the_kernel_and_its_torch_twin_agree_forward_and_back(
     rows: int, columns: int, width: int, seed: int, share: float
