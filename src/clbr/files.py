@@ -65,6 +65,12 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
 
 
+def sweep_files(folder: Path) -> None:
+    """Remove what `write_whole` left in a folder when its process was killed; the folder must be held."""
+    for partial in folder.rglob(f".*{PARTIAL}*"):
+        partial.unlink(missing_ok=True)
+
+
 def write_synced(path: Path, content: bytes) -> None:
     """Write a file and see it onto the disk, so that a full disk is noticed here and not later."""
     with path.open("wb") as file:

@@ -76,6 +76,14 @@ def test_a_run_stopped_and_resumed_ends_in_the_same_bits(shop: Path, tmp_path: P
     assert last_tensors(tmp_path / "stopped") == last_tensors(tmp_path / "straight")
 
 
+def test_what_a_killed_write_left_is_gone_after_resuming(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "run", config(shop, epochs=1), tiny.dataset)
+    left = tmp_path / "run" / "last" / ".state.json.partial-123"
+    left.write_text("half")
+    runs.resume(tmp_path / "run")
+    assert not left.exists()
+
+
 def test_a_finished_run_resumed_stays_as_it_is(shop: Path, tmp_path: Path, tiny: World) -> None:
     runs.start(tmp_path / "run", config(shop, epochs=2), tiny.dataset)
     before = outcome(tmp_path / "run")

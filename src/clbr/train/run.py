@@ -14,7 +14,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.read import load
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.files import write_whole
+from clbr.files import sweep_files, write_whole
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Recommender
 from clbr.models.registry import make_model
@@ -83,6 +83,7 @@ def resume(folder: Path, hooks: Hooks | None = None) -> Counters:
     config = read_config(folder)
     dataset = read_dataset(folder, config)
     with locked(folder):
+        sweep_files(folder)
         return _train(folder, config, dataset, hooks or Hooks())
 
 
