@@ -1,14 +1,13 @@
 """clbr train and evaluate."""
 
 import json as json_
-import signal
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clbr.cli.options import EvaluatedSplit, parse_ks
+from clbr.cli.options import EvaluatedSplit, ctrl_c, parse_ks
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,23 +41,14 @@ def train(
     folder = resume or out
     if folder is None or (resume is None and (data is None or model is None)):
         raise InputError(f"expected DATA, --model and --out, or --resume RUN. {EXAMPLE}")
-    stopping: list[bool] = []
-
-    def interrupt(number: int, frame: object) -> None:
-        if stopping:
-            raise KeyboardInterrupt
-        stopping.append(True)
-        typer.echo("\nfinishing this epoch, then saving (again Ctrl-C: stop at once)", err=True)
-
-    signal.signal(signal.SIGINT, interrupt)
-    with show.training() as screen:
+    with show.training() as screen, ctrl_c("finishing this epoch, then saving") as stopped:
 
         def heard(epoch: "Epoch", counters: "Counters") -> None:
             if json:
                 typer.echo(json_.dumps(asdict(epoch)))
             screen.epoch(epoch, counters)
 
-        hooks = run.Hooks(epoch=heard, step=screen.step, stop=lambda: bool(stopping))
+        hooks = run.Hooks(epoch=heard, step=screen.step, stop=stopped)
         if resume:
             screen.begin(run.read_config(resume))
             counters = run.resume(resume, hooks)
@@ -74,9 +64,9 @@ def train(
             f"{folder}: {config.model}, epoch {counters.epoch}, best {config.train.metric} on tune "
             f"{100 * counters.best:.2f} at epoch {counters.best_epoch}"
         )
-        again = f"clbr train --resume {folder}" if stopping else f"clbr evaluate {folder}"
-        typer.echo(f"{'go on' if stopping else 'next'}: {again}")
-    if stopping:
+        again = f"clbr train --resume {folder}" if stopped() else f"clbr evaluate {folder}"
+        typer.echo(f"{'go on' if stopped() else 'next'}: {again}")
+    if stopped():
         raise typer.Exit(130)
 
 
