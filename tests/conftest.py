@@ -1,6 +1,8 @@
 import os
+import resource
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,20 @@ def make_dataset(**changes: object) -> BundleDataset:
         "bi": np.array([[0, 0], [0, 1], [1, 1], [2, 2], [3, 3], [3, 4]]),
     }
     return BundleDataset(**(parts | changes))  # type: ignore[arg-type]
+
+
+@contextmanager
+def small_disk(room: int) -> Iterator[None]:
+    """No file may grow beyond so many bytes: the system refuses the write, as a full disk does.
+
+    Only for the lines under test: pytest's own output may be a file that is longer already.
+    """
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class Fixed(Recommender):

@@ -1,5 +1,4 @@
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ import pytest
 
 from clbr.errors import InputError
 from clbr.files import whole_folder, write_synced, write_whole
+from conftest import small_disk
 
 
 def is_ours(folder: Path) -> bool:
@@ -104,20 +104,11 @@ def test_what_a_killed_process_left_is_swept_away_and_what_it_set_aside_put_back
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([mine.name, "out"])
 
 
-@pytest.fixture
-def small_disk() -> object:
-    """No file may grow beyond a kilobyte: the system refuses the write, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_disk_that_fills_up_is_one_message_and_leaves_what_was_there(tmp_path: Path, small_disk: object) -> None:
+def test_a_disk_that_fills_up_is_one_message_and_leaves_what_was_there(tmp_path: Path) -> None:
     fill(tmp_path / "out", b"old")
-    with pytest.raises(InputError, match=r"out: cannot be written \(.+\); nothing was changed"):
+    with small_disk(1024), pytest.raises(InputError, match=r"out: cannot be written \(.+\); nothing was changed"):
         fill(tmp_path / "out", b"x" * 5000, force=True)
-    with pytest.raises(InputError, match="nothing was changed"):
+    with small_disk(1024), pytest.raises(InputError, match="nothing was changed"):
         write_whole(tmp_path / "out" / "a.txt", b"x" * 5000)
     assert (tmp_path / "out" / "a.txt").read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]

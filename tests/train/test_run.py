@@ -1,6 +1,5 @@
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from clbr import BundleDataset, InputError, World, save
 from clbr.train import run as runs
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
-from conftest import make_dataset
+from conftest import make_dataset, small_disk
 
 COMMAND = [sys.executable, "-c", "from clbr.cli import main; main()", "train"]
 
@@ -196,13 +195,8 @@ def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(shop: Path, tmp_path: Pa
     runs.start(tmp_path / "straight", settings, tiny.dataset)
     hooks = runs.Hooks(stop=lambda: True)
     runs.start(tmp_path / "full", settings, tiny.dataset, hooks)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(InputError, match="cannot be written"):
-            runs.resume(tmp_path / "full")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with small_disk(4096), pytest.raises(InputError, match="cannot be written"):
+        runs.resume(tmp_path / "full")
     runs.resume(tmp_path / "full")
     assert outcome(tmp_path / "full") == outcome(tmp_path / "straight")
 
