@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from clbr.models.layers import dropout, unit_rows
+from clbr.graph import kernels
+from clbr.models.layers import dropout, grow, unit_rows
 from clbr.rng import torch_generator
 
 
@@ -26,3 +27,38 @@ def test_dropout_strikes_its_share_keeps_the_mean_and_the_seed(rate: float) -> N
 def test_no_generator_no_dropout() -> None:
     x = torch.randn(3, 3)
     assert dropout(x, 0.5, None) is x
+
+
+def test_growing_is_activation_join_dropout_and_unit_rows() -> None:
+    message, bias, hidden = torch.tensor([[3.0, -100.0]]), torch.tensor([1.0, 0.0]), torch.tensor([[2.0]])
+    grown, unit = grow(message, bias, hidden, 0.5, None)
+    torch.testing.assert_close(grown, torch.tensor([[4.0, -1.0, 2.0]]))
+    torch.testing.assert_close(unit, grown / 21**0.5)
+
+
+@pytest.mark.parametrize("used", ["both", "grown", "unit"])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_compiled_layer_and_its_twin_agree_forward_and_back(
+    rate: float, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = torch_generator(0, "inputs")
+    shapes = ((301, 5), (5,), (301, 8))
+    inputs = [torch.randn(shape, generator=draw, dtype=torch.float64).requires_grad_() for shape in shapes]
+    weights = torch.randn(2, 301, 13, generator=draw, dtype=torch.float64)
+
+    def outcome() -> list[torch.Tensor]:
+        grown, unit = grow(inputs[0], inputs[1], inputs[2], rate, torch_generator(7, "noise"))
+        value = {"both": grown * weights[0] + unit * weights[1], "grown": grown, "unit": unit * weights[1]}[used]
+        return [grown, unit, *torch.autograd.grad(value.sum(), inputs)]
+
+    compiled = outcome()
+    monkeypatch.setattr(kernels, "available", False)
+    for one, other in zip(compiled, outcome(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(not kernels.available, reason="needs numba")
+def test_the_gradient_of_the_compiled_layer_is_right() -> None:
+    shapes = ((4, 3), (3,), (4, 6))
+    inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
+    assert torch.autograd.gradcheck(lambda a, b, c: grow(a, b, c, 0.3, torch_generator(1, "noise")), inputs)

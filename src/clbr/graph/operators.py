@@ -98,7 +98,7 @@ class Matrix(Operator):
 
     def apply(self, x: Tensor) -> Tensor:
         """Multiply, outside of autograd: by the kernel on a CPU, by torch elsewhere."""
-        if kernels.multiply is None or x.device.type != "cpu":
+        if not kernels.available or x.device.type != "cpu":
             return self._in_torch.to(x.device, x.dtype) @ x
         pattern, values = self.pattern, self.values.to(x.dtype).numpy()
         out = torch.empty(self.shape[0], x.shape[1], dtype=x.dtype)

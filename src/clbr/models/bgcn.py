@@ -11,13 +11,12 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import leaky_relu
 
 from clbr.data.pairs import Relation
 from clbr.graph.bundle_graph import BundleGraph, power
 from clbr.graph.operators import Blocks, Diagonal, Product
 from clbr.models.interface import Batch, Embeddings, Encoder, Level, ModelConfig
-from clbr.models.layers import dropout, unit_rows
+from clbr.models.layers import grow, unit_rows
 
 
 class BGCNConfig(ModelConfig):
@@ -70,10 +69,10 @@ class BGCN(Encoder):
             assert isinstance(layer, nn.Linear)
             # A (h W) in place of (A h) W: the same, over vectors that do not grow.
             messages = level.apply([x @ layer.weight.T for x in hidden])
-            messages = [leaky_relu(message + layer.bias) for message in messages]
-            joined = [torch.cat(pair, dim=1) for pair in zip(messages, hidden, strict=True)]
-            hidden = [dropout(x, self.config.message_dropout, generator) for x in joined]
-            outputs.append([unit_rows(x) for x in hidden])
+            pairs = zip(messages, hidden, strict=True)
+            both = [grow(message, layer.bias, old, self.config.message_dropout, generator) for message, old in pairs]
+            hidden, unit = map(list, zip(*both, strict=True))
+            outputs.append(unit)
         users, rest = zip(*outputs, strict=True)
         return list(users), list(rest)
 

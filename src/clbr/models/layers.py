@@ -4,6 +4,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from clbr.graph import kernels
+
+SLOPE = 0.01
+"""Of LeakyReLU, below zero."""
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -15,26 +21,104 @@ def unit_rows(x: Tensor) -> Tensor:
 class _UnitRows(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
-        scale = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12).reciprocal_()
-        unit: Tensor = x * scale
+        if _compiled(x):
+            x, unit, scale = x.contiguous(), torch.empty(x.shape, dtype=x.dtype), torch.empty(len(x), 1, dtype=x.dtype)
+            kernels.unit_rows(x.numpy(), unit.numpy(), scale[:, 0].numpy())
+        else:
+            scale = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12).reciprocal_()
+            unit = x * scale
         context.save_for_backward(unit, scale)
         return unit
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         unit, scale = context.saved_tensors
+        if _compiled(unit) and not torch.is_grad_enabled():
+            out = torch.empty(unit.shape, dtype=unit.dtype)
+            kernels.unit_rows_back(gradient.contiguous().numpy(), unit.numpy(), scale[:, 0].numpy(), out.numpy())
+            return out
         along = (gradient * unit).sum(1, keepdim=True)
-        return torch.addcmul(gradient, unit, along, value=-1).mul_(scale)
+        rejected: Tensor = torch.addcmul(gradient, unit, along, value=-1) * scale
+        return rejected
 
 
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Strike each entry with probability `rate` (to 1/256) and scale the rest up; without a generator do nothing.
-
-    Eight random bits an entry are enough and are drawn in bulk: several times quicker than torch's own dropout.
-    """
+    """Strike each entry with probability `rate` (to 1/256) and scale the rest up; without a generator do nothing."""
     struck = round(rate * 256)
     if generator is None or not struck:
         return x
-    words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None, generator=generator)
-    keep = words.view(torch.uint8)[: x.numel()].view(x.shape) >= struck
-    return x * keep.to(x.device, x.dtype).mul_(256 / (256 - struck))
+    return x * _kept(x, draw_key(generator), struck)
+
+
+def grow(
+    message: Tensor, bias: Tensor, hidden: Tensor, rate: float, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """dropout([LeakyReLU(message + bias), hidden]), as it is and with rows of unit length.
+
+    One pass over memory forward and one back: written with torch's own operations it is half of a BGCN step.
+    """
+    struck = 0 if generator is None else round(rate * 256)
+    key = draw_key(generator) if generator is not None and struck else 0
+    if _compiled(message):
+        grown, unit = _Grow.apply(message, bias, hidden, key, struck)  # type: ignore[no-untyped-call]
+        return grown, unit
+    grown = torch.cat([leaky_relu(message + bias, SLOPE), hidden], dim=1)
+    if struck:
+        grown = grown * _kept(grown, key, struck)
+    return grown, unit_rows(grown)
+
+
+class _Grow(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        context: Any, message: Tensor, bias: Tensor, hidden: Tensor, key: int, struck: int
+    ) -> tuple[Tensor, Tensor]:
+        shape = (len(message), message.shape[1] + hidden.shape[1])
+        grown, unit = torch.empty(shape, dtype=message.dtype), torch.empty(shape, dtype=message.dtype)
+        scale = torch.empty(len(message), dtype=message.dtype)
+        parts = [x.detach().contiguous().numpy() for x in (message, bias, hidden)]
+        kernels.grow(*parts, key, struck, SLOPE, grown.numpy(), unit.numpy(), scale.numpy())
+        context.save_for_backward(unit, scale)
+        context.dice, context.width = (key, struck), message.shape[1]
+        context.set_materialize_grads(False)
+        return grown, unit
+
+    @staticmethod
+    def backward(context: Any, grown: Tensor | None, units: Tensor | None) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        unit, scale = context.saved_tensors
+        message = torch.empty(len(unit), context.width, dtype=unit.dtype)
+        hidden = torch.empty(len(unit), unit.shape[1] - context.width, dtype=unit.dtype)
+        grown = torch.empty(0, unit.shape[1], dtype=unit.dtype) if grown is None else grown
+        units = torch.zeros_like(unit) if units is None else units
+        parts = [x.detach().contiguous().numpy() for x in (grown, units)]
+        outs = [x.numpy() for x in (unit, scale, message, hidden)]
+        kernels.grow_back(*parts, *context.dice, SLOPE, *outs)
+        return message, message.sum(0), hidden, None, None
+
+
+def draw_key(generator: torch.Generator) -> int:
+    """What a sequence of random words is known by."""
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+
+
+def _kept(x: Tensor, key: int, struck: int) -> Tensor:
+    """Zeros where an entry of x is struck, and what the others are multiplied by. Eight random bits an entry."""
+    words = (x.shape[1] + 7) // 8
+    z = torch.arange(len(x) * words, device=x.device) * _signed(kernels.GOLDEN) + key
+    z = (z ^ _shifted(z, 30)) * _signed(kernels.MIX[0])
+    z = (z ^ _shifted(z, 27)) * _signed(kernels.MIX[1])
+    dice = (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
+    return (dice >= struck).to(x.dtype).mul_(256 / (256 - struck))
+
+
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """To the right, zeros coming in: torch's words are signed."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _compiled(x: Tensor) -> bool:
+    return kernels.available and x.device.type == "cpu"
