@@ -65,6 +65,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether it is what `write_whole` leaves when its process is killed."""
+    return path.name.startswith(".") and PARTIAL in path.name
+
+
 def sweep_files(folder: Path) -> None:
     """Remove what `write_whole` left in a folder when its process was killed; the folder must be held."""
     for partial in folder.rglob(f".*{PARTIAL}*"):

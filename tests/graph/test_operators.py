@@ -25,7 +25,7 @@ def test_the_kernel_and_its_torch_twin_agree_forward_and_back(
     matrix = random_matrix(rows, columns, seed, share)
     x = torch.randn(columns, width, generator=torch.Generator().manual_seed(seed)).requires_grad_()
     ours = matrix @ x
-    twin = matrix._in_torch.to_dense() @ x
+    twin = matrix.in_torch(x.device, x.dtype).to_dense() @ x
     torch.testing.assert_close(ours, twin, rtol=1e-5, atol=1e-5)
     weight = torch.randn_like(ours)
     mine, theirs = (torch.autograd.grad((y * weight).sum(), x)[0] for y in (ours, twin))
@@ -37,7 +37,9 @@ def test_without_numba_the_twin_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = matrix @ x
     monkeypatch.setattr(kernels, "available", False)
     torch.testing.assert_close(matrix @ x, expected, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(matrix.T @ expected, matrix._in_torch.to_dense().T @ expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        matrix.T @ expected, matrix.in_torch(x.device, x.dtype).to_dense().T @ expected, rtol=1e-5, atol=1e-5
+    )
 
 
 def operators() -> dict[str, Operator]:

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from clbr import BundleDataset, InputError, World, save
+from clbr.graph import kernels
+from clbr.models.registry import MODELS
 from clbr.train import run as runs
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
@@ -188,6 +190,45 @@ def test_a_run_in_use_is_refused(shop: Path, tmp_path: Path, tiny: World) -> Non
         runs.resume(tmp_path / "run")
     with pytest.raises(InputError, match="is not empty"):
         runs.start(tmp_path / "run", config(shop), tiny.dataset)
+
+
+def test_a_start_that_was_killed_at_once_can_be_made_again(shop: Path, tmp_path: Path, tiny: World) -> None:
+    (tmp_path / "run").mkdir()
+    for name in (".lock", "environment.json", ".config.toml.partial-77"):
+        (tmp_path / "run" / name).touch()
+    runs.start(tmp_path / "run", config(shop, epochs=1), tiny.dataset)
+    assert runs.read_config(tmp_path / "run").train.epochs == 1
+    assert not list((tmp_path / "run").glob(".*partial*"))
+
+
+def test_without_compiled_kernels_a_run_comes_to_about_the_same(
+    shop: Path, tmp_path: Path, tiny: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.start(tmp_path / "compiled", config(shop, "bgcn", epochs=3), tiny.dataset)
+    monkeypatch.setattr(kernels, "available", False)
+    runs.start(tmp_path / "twin", config(shop, "bgcn", epochs=3), tiny.dataset)
+    one, two = (
+        [json.loads(line)["losses"]["bpr"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("compiled", "twin")
+    )
+    assert one == pytest.approx(two, rel=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@pytest.mark.parametrize("model", list(MODELS))
+def test_every_model_trains_on_a_gpu(model: str, shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "run", config(shop, model, epochs=2), tiny.dataset, device="cuda")
+    assert runs.evaluate_run(tmp_path / "run", split="test", ks=[20]).means["recall@20"] >= 0
+
+
+@pytest.mark.parametrize(("device", "message"), [("tpu", "expected auto, cpu or cuda"), ("cuda", "finds no GPU here")])
+def test_a_device_that_is_not_there_is_refused(
+    device: str, message: str, shop: Path, tmp_path: Path, tiny: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match=message):
+        runs.start(tmp_path / "run", config(shop), tiny.dataset, device=device)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(shop: Path, tmp_path: Path, tiny: World) -> None:

@@ -29,6 +29,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with this run; needs nothing else.")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON line for each epoch.")] = False,
     threads: Threads = None,
+    device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
 ) -> None:
     """Train a model; the epoch is chosen on tune. Ctrl-C saves, and --resume goes on to the very same end."""
     from clbr.cli import show
@@ -51,13 +52,13 @@ def train(
         hooks = run.Hooks(epoch=heard, step=screen.step, stop=stopped)
         if resume:
             screen.begin(run.read_config(resume))
-            counters = run.resume(resume, hooks)
+            counters = run.resume(resume, hooks, device)
         else:
             assert data is not None and model is not None
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
             config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed)
             screen.begin(config)
-            counters = run.start(folder, config, load(data), hooks)
+            counters = run.start(folder, config, load(data), hooks, device)
     config = run.read_config(folder)
     if not json:
         typer.echo(

@@ -69,7 +69,7 @@ class Edges:
     def without(self, left: Tensor, right: Tensor) -> "Edges":
         """The edges with these pairs at weight 0; a pair that is no edge changes nothing."""
         codes = encode(self.pairs, self.shape[1])
-        wanted = left.numpy() * self.shape[1] + right.numpy()
+        wanted = left.cpu().numpy() * self.shape[1] + right.cpu().numpy()
         at = np.searchsorted(codes, wanted[contains(codes, wanted)])
         weights = torch.ones(len(self.pairs)) if self.weights is None else self.weights.clone()
         weights[torch.from_numpy(at)] = 0.0

@@ -99,20 +99,25 @@ class Matrix(Operator):
     def apply(self, x: Tensor) -> Tensor:
         """Multiply, outside of autograd: by the kernel on a CPU, by torch elsewhere."""
         if not kernels.available or x.device.type != "cpu":
-            return self._in_torch.to(x.device, x.dtype) @ x
+            return self.in_torch(x.device, x.dtype) @ x
         pattern, values = self.pattern, self.values.to(x.dtype).numpy()
         out = torch.empty(self.shape[0], x.shape[1], dtype=x.dtype)
         dense = x.contiguous().numpy()
         kernels.multiply(pattern.pointers, pattern.columns, values, dense, pattern.chunks, out.numpy())
         return out
 
-    @cached_property
-    def _in_torch(self) -> Tensor:
-        """The twin that serves where there is no numba, or on a GPU."""
-        pointers, columns = torch.from_numpy(self.pattern.pointers), torch.from_numpy(self.pattern.columns)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch calls its compressed rows a beta, once a process
-            return torch.sparse_csr_tensor(pointers, columns.long(), self.values, self.shape, check_invariants=False)
+    def in_torch(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """The twin that serves where there is no numba, or on a GPU; it stays where it was last needed."""
+        kept = self.__dict__.get("twin")
+        if kept is None or kept.device != device or kept.dtype != dtype:
+            pointers, columns = torch.from_numpy(self.pattern.pointers), torch.from_numpy(self.pattern.columns).long()
+            pointers, columns, values = pointers.to(device), columns.to(device), self.values.to(device, dtype)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch calls its compressed rows a beta, once a process
+                kept = torch.sparse_csr_tensor(pointers, columns, values, self.shape, check_invariants=False)
+            self.__dict__["twin"] = kept
+        twin: Tensor = kept
+        return twin
 
 
 class _Multiply(torch.autograd.Function):
@@ -133,7 +138,7 @@ class Diagonal(Operator):
         self.factors, self.shape = factors, (len(factors), len(factors))
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        return self.factors[:, None].to(x.dtype) * x
+        return self.factors[:, None].to(x.device, x.dtype) * x
 
     @property
     def T(self) -> "Diagonal":  # noqa: N802

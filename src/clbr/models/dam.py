@@ -64,16 +64,17 @@ class DAM(Model):
     def _attend(self, graph: BundleGraph, users: Tensor, bundles: Tensor) -> Tensor:
         """The bundles' vectors in the eyes of the users, pair by pair: (n, d)."""
         pattern = graph.bi.pattern
-        pointers = torch.from_numpy(pattern.pointers)
+        device = bundles.device
+        pointers = torch.from_numpy(pattern.pointers).to(device)
         lengths = pointers[bundles + 1] - pointers[bundles]
-        pair = torch.repeat_interleave(torch.arange(len(bundles)), lengths)  # (m,): whose item
-        offset = torch.arange(len(pair)) - (lengths.cumsum(0) - lengths)[pair]
-        item = torch.from_numpy(pattern.columns).long()[pointers[bundles][pair] + offset]  # (m,)
+        pair = torch.repeat_interleave(torch.arange(len(bundles), device=device), lengths)  # (m,): whose item
+        offset = torch.arange(len(pair), device=device) - (lengths.cumsum(0) - lengths)[pair]
+        item = torch.from_numpy(pattern.columns).to(device).long()[pointers[bundles][pair] + offset]  # (m,)
         wanted = self.users.index_select(0, users[pair]) * self.attention.index_select(0, item)  # (m, d)
         weight = wanted.sum(1).clamp(max=30).exp()
         weighted = weight[:, None] * self.items.index_select(0, item)
-        total = torch.zeros(len(bundles)).index_add(0, pair, weight).clamp(min=1e-12)
-        drawn = torch.zeros(len(bundles), self.config.dimension).index_add(0, pair, weighted)
+        total = weight.new_zeros(len(bundles)).index_add(0, pair, weight).clamp(min=1e-12)
+        drawn = weight.new_zeros(len(bundles), self.config.dimension).index_add(0, pair, weighted)
         return drawn / total[:, None] + self.bundles.index_select(0, bundles)
 
     def _score(self, user: Tensor, thing: Tensor, head: nn.Linear, generator: torch.Generator | None) -> Tensor:
@@ -101,7 +102,7 @@ class DAMRecommender(Recommender):
         """The weighted sums of all bundles for some users at once are one product with wide vectors."""
         model, d = self.model, self.model.config.dimension
         blocks = []
-        for some in users.split(self.TOGETHER):  # type: ignore[no-untyped-call]
+        for some in users.to(model.users.device).split(self.TOGETHER):  # type: ignore[no-untyped-call]
             vectors = model.users[some]  # (n, d)
             weight = (model.attention @ vectors.T).clamp(max=30).exp()  # (I, n)
             wide = (weight[:, :, None] * model.items[:, None, :]).flatten(1)  # (I, n d)

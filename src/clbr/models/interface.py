@@ -40,6 +40,10 @@ class Triples:
     chosen: Tensor
     others: Tensor
 
+    def to(self, device: torch.device) -> "Triples":
+        """The same, there."""
+        return Triples(self.left.to(device), self.chosen.to(device), self.others.to(device))
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -47,6 +51,10 @@ class Batch:
 
     ub: Triples
     ui: Triples | None = None
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same, there."""
+        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None)
 
 
 @dataclass(frozen=True)

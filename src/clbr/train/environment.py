@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from clbr.data.dataset import BundleDataset
+from clbr.errors import InputError
 from clbr.graph import kernels
 
 PACKAGES = ("clbr", "torch", "numpy", "scipy", "numba", "polars")
@@ -31,6 +32,16 @@ def use_threads(count: int | None) -> int:
     return torch.get_num_threads()
 
 
+def find_device(name: str) -> torch.device:
+    """The device of that name; "auto" is a GPU where there is one."""
+    there = torch.cuda.is_available()
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device '{name}': expected auto, cpu or cuda")
+    if name == "cuda" and not there:
+        raise InputError("device 'cuda': torch finds no GPU here; leave --device out, or give --device cpu")
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
+
+
 def keep_large_blocks() -> None:
     """Ask glibc to keep freed memory for the next step rather than to give it back to the system.
 
@@ -43,11 +54,12 @@ def keep_large_blocks() -> None:
         mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
-def describe_environment(dataset: BundleDataset) -> dict[str, Any]:
+def describe_environment(dataset: BundleDataset, device: torch.device) -> dict[str, Any]:
     """What one needs to know to make a run again."""
     return {
         "versions": {package: version(package) for package in PACKAGES} | {"python": platform.python_version()},
         "threads": torch.get_num_threads(),
+        "device": str(device),
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
         "revision": _revision(),
         "data": {"name": dataset.name, "fingerprint": dataset.fingerprint},

@@ -39,13 +39,13 @@ def train(
     progress: Callable[[int, int], None] = lambda step, steps: None,
 ) -> Iterator[Epoch]:
     """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone."""
-    graph = BundleGraph.of(dataset)
+    graph, device = BundleGraph.of(dataset), next(model.parameters()).device
     choices = Choices(dataset.train, graph.ub.shape)
     item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # made when first needed
     steps = -(-len(choices.pairs) // config.batch)
     for epoch in range(after + 1, config.epochs + 1):
-        start, losses = perf_counter(), torch.zeros(())
+        start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
         for group in optimiser.param_groups:
             group["lr"] = config.rate * config.decay ** ((epoch - 1) // config.decay_every)
@@ -55,7 +55,7 @@ def train(
         bundles = choices.epoch(config.batch, config.negatives, draws, hard)
         items = item_choices.endless(config.batch, config.negatives, draws) if item_choices else repeat(None)
         for step, batch in enumerate(map(Batch, bundles, items), start=1):
-            terms = model.losses(epoch_graph, batch, noise)
+            terms = model.losses(epoch_graph, batch.to(device), noise)
             loss = torch.stack(list(terms.values())).sum()
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

@@ -10,17 +10,19 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import torch
+
 from clbr.data.dataset import BundleDataset
 from clbr.data.read import load
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.files import sweep_files, write_whole
+from clbr.files import is_unfinished, sweep_files, write_whole
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Recommender
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
 from clbr.train.checkpoint import STATE, read_checkpoint, read_model, write_checkpoint, write_model
-from clbr.train.environment import describe_environment
+from clbr.train.environment import describe_environment, find_device
 from clbr.train.loop import Epoch, make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig
 
@@ -63,9 +65,12 @@ class Hooks:
     stop: Callable[[], bool] = lambda: False
 
 
-def start(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks | None = None) -> Counters:
+def start(
+    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks | None = None, device: str = "auto"
+) -> Counters:
     """Begin a run in a new or empty folder and train it to its end."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    place = find_device(device)
+    if folder.exists() and not (folder.is_dir() and _unbegun(folder)):
         raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
     make_model(config.model, config.settings, dataset)  # refuse what cannot be, before anything is written
     try:
@@ -73,22 +78,29 @@ def start(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks 
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     with locked(folder):
-        write_whole(folder / "environment.json", json.dumps(describe_environment(dataset), indent=2).encode())
+        sweep_files(folder)
+        environment = json.dumps(describe_environment(dataset, place), indent=2)
+        write_whole(folder / "environment.json", environment.encode())
         write_whole(folder / "config.toml", config.to_toml().encode())
-        return _train(folder, config, dataset, hooks or Hooks())
+        return _train(folder, config, dataset, hooks or Hooks(), place)
 
 
-def resume(folder: Path, hooks: Hooks | None = None) -> Counters:
+def _unbegun(folder: Path) -> bool:
+    """Empty, but for what a start that was killed at once leaves."""
+    return all(path.name in (".lock", "environment.json") or is_unfinished(path) for path in folder.iterdir())
+
+
+def resume(folder: Path, hooks: Hooks | None = None, device: str = "auto") -> Counters:
     """Go on with a run that was stopped or killed, to the same end as if it had not been."""
     config = read_config(folder)
     dataset = read_dataset(folder, config)
     with locked(folder):
         sweep_files(folder)
-        return _train(folder, config, dataset, hooks or Hooks())
+        return _train(folder, config, dataset, hooks or Hooks(), find_device(device))
 
 
-def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks) -> Counters:
-    model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
+def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device) -> Counters:
+    model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init")).to(device)
     optimiser = make_optimiser(model, config.train)
     counters = Counters()
     if (folder / "last" / STATE).exists():
