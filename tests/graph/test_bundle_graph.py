@@ -41,7 +41,7 @@ def test_an_edited_graph_equals_one_built_anew_and_shares_what_did_not_change(ti
     assert edited.ui is graph.ui
     assert edited.ui.symmetric is kept
     assert len(edited.bi.pairs) == len(graph.bi.pairs) - len(dropped)
-    fresh = Edges(edits.apply("bi", tiny.dataset.bi, (150, 240)), (150, 240))
+    fresh = Edges(edits.apply_to("bi", tiny.dataset.bi, (150, 240)), (150, 240))
     x = torch.randn(240, 3)
     assert torch.equal(edited.bi.mean @ x, fresh.mean @ x)
     assert len(edited.ub.pairs) == len(graph.ub.pairs) + 5

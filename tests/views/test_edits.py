@@ -10,13 +10,13 @@ PAIRS = np.array([[0, 0], [0, 2], [1, 1]], np.int32)
 
 def test_pairs_are_added_and_dropped_in_order() -> None:
     edits = EdgeEdits(add={"ui": np.array([[2, 0], [0, 1]])}, drop={"ui": np.array([[0, 2]])})
-    assert edits.apply("ui", PAIRS, (3, 3)).tolist() == [[0, 0], [0, 1], [1, 1], [2, 0]]
+    assert edits.apply_to("ui", PAIRS, (3, 3)).tolist() == [[0, 0], [0, 1], [1, 1], [2, 0]]
 
 
 def test_a_relation_without_edits_is_given_back_as_it_is() -> None:
     edits = EdgeEdits(add={"ui": np.array([[2, 0]])}, drop={"bi": np.empty((0, 2))})
-    assert edits.apply("ub", PAIRS, (3, 3)) is PAIRS
-    assert edits.apply("bi", PAIRS, (3, 3)) is PAIRS
+    assert edits.apply_to("ub", PAIRS, (3, 3)) is PAIRS
+    assert edits.apply_to("bi", PAIRS, (3, 3)) is PAIRS
     assert edits.touches("ui")
     assert not edits.touches("bi")
 
@@ -34,13 +34,13 @@ def test_an_edit_that_contradicts_the_edges_is_refused(
     edits: dict[str, dict[str, list[list[int]]]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        EdgeEdits(**edits).apply("ui", PAIRS, (3, 3))  # type: ignore[arg-type]
+        EdgeEdits(**edits).apply_to("ui", PAIRS, (3, 3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("pair", [[0, 3], [3, 0], [0, 99999]])
 def test_an_id_beyond_the_nodes_is_refused_and_never_taken_for_another_pair(pair: list[int]) -> None:
     with pytest.raises(InputError, match=r"is added to ui, but ids end at \(2, 2\)"):
-        EdgeEdits(add={"ui": [pair]}).apply("ui", PAIRS, (3, 3))  # type: ignore[dict-item]
+        EdgeEdits(add={"ui": [pair]}).apply_to("ui", PAIRS, (3, 3))  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("wrong", [[[0, -1]], [[0.5, 1]], [[0, 1, 2]], [[2**33 + 3, 0]], [0, 1]])
@@ -61,4 +61,4 @@ SETS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 4)))
 def test_edits_are_the_difference_of_two_relations(before: set[tuple[int, int]], after: set[tuple[int, int]]) -> None:
     array = lambda pairs: np.array(sorted(pairs), np.int32).reshape(-1, 2)  # noqa: E731
     edits = EdgeEdits(add={"bi": array(after - before)}, drop={"bi": array(before - after)})
-    assert edits.apply("bi", array(before), (7, 5)).tolist() == array(after).tolist()
+    assert edits.apply_to("bi", array(before), (7, 5)).tolist() == array(after).tolist()

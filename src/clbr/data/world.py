@@ -99,7 +99,7 @@ class World:
         """
         bundles = len(self.dataset.bundles)
         owned = sorted_pairs(np.concatenate([self.dataset.train, self.dataset.tune, self.dataset.test]))
-        owned = edits.apply("ub", owned, (len(self.tastes), bundles)) if edits else owned
+        owned = edits.apply_to("ub", owned, (len(self.tastes), bundles)) if edits else owned
         pointers = row_pointers(owned[:, 0], len(self.dataset.users))
         left, right = self._states(edits), self._contents(edits)
         chosen = []
@@ -124,14 +124,13 @@ class World:
 
     def _states(self, edits: EdgeEdits | None) -> Vectors:
         """Each user's taste in bundles: her own, drifted towards the items she has; and in manners."""
-        ui = edits.apply("ui", self.dataset.ui, (len(self.tastes), len(self.items))) if edits else self.dataset.ui
+        ui = edits.apply_to("ui", self.dataset.ui, (len(self.tastes), len(self.items))) if edits else self.dataset.ui
         return states(self.config, self.tastes, self.user_manner, self.items, ui)
 
     def _contents(self, edits: EdgeEdits | None) -> Vectors:
         """Where each bundle stands: the mean of its items; and its manner."""
-        bi = (
-            edits.apply("bi", self.dataset.bi, (len(self.bundle_manner), len(self.items))) if edits else self.dataset.bi
-        )
+        bi, shape = self.dataset.bi, (len(self.bundle_manner), len(self.items))
+        bi = edits.apply_to("bi", bi, shape) if edits else bi
         return contents(self.bundle_manner, self.items, bi)
 
 

@@ -111,7 +111,7 @@ class BundleGraph:
         for relation in ("ub", "ui", "bi"):
             edges = self.edges(relation)
             if edits.touches(relation):
-                edges = Edges(edits.apply(relation, edges.pairs, edges.shape), edges.shape)
+                edges = Edges(edits.apply_to(relation, edges.pairs, edges.shape), edges.shape)
             changed[relation] = edges
         return BundleGraph(**changed)
 

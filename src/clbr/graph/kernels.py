@@ -1,7 +1,7 @@
-"""The only compiled code: a sparse matrix times a dense one, rows of unit length, and a layer that grows.
+"""The only compiled code: a sparse matrix times a dense one, inner products of pairs, and passes over rows.
 
 A row is worked out by one thread and in a fixed order, so a result does not depend on the number of threads. Each
-kernel has a twin in torch (operators.py, models/layers.py), which serves where there is no numba or on a GPU.
+kernel has a twin in torch beside the place where it is called, which serves where there is no numba or on a GPU.
 """
 
 from collections.abc import Callable
@@ -45,6 +45,18 @@ def _multiply(
                 p, q, r, s = values[edge], values[edge + 1], values[edge + 2], values[edge + 3]
                 for k in range(width):
                     out[row, k] += (p * dense[a, k] + q * dense[b, k]) + (r * dense[c, k] + s * dense[d, k])
+
+
+def _pair_products(
+    left: NDArray[Any], right: NDArray[Any], lefts: NDArray[np.int64], rights: NDArray[np.int64], out: NDArray[Any]
+) -> None:
+    """out += the inner product of each pair of rows; nothing is copied together first."""
+    width = left.shape[1]
+    for pair in numba.prange(len(lefts)):
+        one, other, total = lefts[pair], rights[pair], left.dtype.type(0)
+        for k in range(width):
+            total += left[one, k] * right[other, k]
+        out[pair] += total
 
 
 def _unit_rows(x: NDArray[Any], unit: NDArray[Any], scale: NDArray[Any]) -> None:
@@ -159,7 +171,7 @@ def _compile(kernel: Callable[..., None]) -> Any:
 
 
 roll: Any = numba.njit(cache=True)(_dice) if available else None
-multiply = _compile(_multiply)
+multiply, pair_products = _compile(_multiply), _compile(_pair_products)
 unit_rows, unit_rows_back = _compile(_unit_rows), _compile(_unit_rows_back)
 grow, grow_back = _compile(_grow), _compile(_grow_back)
 

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from clbr.data.pairs import MAX_NODES, Codes, Pairs, Relation, contains, decode, encode, is_increasing, sorted_codes
 from clbr.errors import InputError
+
+if TYPE_CHECKING:
+    from clbr.graph.bundle_graph import BundleGraph
 
 RELATIONS: tuple[Relation, ...] = ("ub", "ui", "bi")
 
@@ -31,7 +35,11 @@ class EdgeEdits:
         """Whether anything changes in this relation."""
         return any(len(side.get(relation, ())) for side in (self.add, self.drop))
 
-    def apply(self, relation: Relation, pairs: Pairs, shape: tuple[int, int]) -> Pairs:
+    def apply(self, graph: "BundleGraph") -> "BundleGraph":
+        """The graph after the edits."""
+        return graph.edit(self)
+
+    def apply_to(self, relation: Relation, pairs: Pairs, shape: tuple[int, int]) -> Pairs:
         """The relation's sorted pairs after the edits; `shape` is the number of left and of right nodes.
 
         Refused: adding a pair that is there, dropping one that is not, the same pair twice, an id beyond the nodes.

@@ -1,0 +1,346 @@
+"""Samplers: which pairs a counterfactual view adds and which it drops.
+
+All of them see the graph that they are given and nothing else; given the factual graph, that is training pairs alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import floor, isqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clbr.data.pairs import Codes, Relation, contains, decode, encode
+from clbr.errors import InputError
+from clbr.graph import kernels
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import SIDES, Embeddings
+from clbr.views.edits import RELATIONS, EdgeEdits
+
+ROUND = 1 << 17
+"""Pairs judged at once, about: enough to keep the processor busy, little enough to stay in its cache."""
+PATIENCE = 1 << 22
+"""Pairs judged in vain before a sampler gives up."""
+
+
+Record = dict[Relation, dict[str, float]]
+"""What a view did to each relation that it edits, and how it came to it."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Codes that a sampler adds to a relation and drops from it, and how it came to them."""
+
+    add: Codes
+    drop: Codes
+    record: dict[str, float] = field(default_factory=dict)
+
+
+class Sampler(ABC):
+    """Chooses pairs to add and to drop."""
+
+    def __init__(self, graph: BundleGraph) -> None:
+        self.graph = graph
+        self.pools = {relation: Pool(graph, relation) for relation in RELATIONS}
+
+    @abstractmethod
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """`count` distinct edits of a relation; refused if it has not so many to give."""
+
+    def draw(self, ratios: Mapping[Relation, float], rng: np.random.Generator) -> tuple[EdgeEdits, Record]:
+        """A view: floor(ratio * edges) edits of each relation, and the record of how they were found."""
+        add, drop, record = {}, {}, Record()
+        for relation, ratio in ratios.items():
+            if not 0 <= ratio < 1:
+                raise InputError(f"ratio of {relation} = {ratio}: expected at least 0 and less than 1")
+            pool = self.pools[relation]
+            count = floor(round(ratio * len(pool.edges), 6))
+            if count:
+                choice = self.choose(relation, count, rng)
+                add[relation], drop[relation] = (decode(np.sort(x), pool.width) for x in (choice.add, choice.drop))
+                bare = np.bincount(decode(pool.edges, pool.width)[:, 0], minlength=pool.shape[0]) == 0
+                to_bare = int(bare[add[relation][:, 0]].sum())
+                found = {"added": len(choice.add), "dropped": len(choice.drop), "to nodes without an edge": to_bare}
+                record[relation] = found | choice.record
+        return EdgeEdits(add, drop), record
+
+
+class Pool:
+    """The pairs of a relation, connected and not."""
+
+    def __init__(self, graph: BundleGraph, relation: Relation) -> None:
+        edges = graph.edges(relation)
+        self.relation, self.shape, self.width = relation, edges.shape, edges.shape[1]
+        self.edges = encode(edges.pairs, self.width)
+        self.missing = edges.shape[0] * edges.shape[1] - len(self.edges)
+
+    def unconnected(self, count: int, rng: np.random.Generator) -> Codes:
+        """Distinct unconnected pairs, all equally likely: the r-th is r + the number of edges before it."""
+        if count > self.missing:
+            raise InputError(f"{self.relation}: {count:,} pairs to add, but only {self.missing:,} are unconnected")
+        rank = rng.choice(self.missing, count, replace=False, shuffle=False)
+        return rank + np.searchsorted(self.edges - np.arange(len(self.edges)), rank, side="right")
+
+    def connected(self, count: int, rng: np.random.Generator) -> Codes:
+        """Distinct edges, all equally likely."""
+        return rng.choice(self.edges, count, replace=False, shuffle=False)
+
+    @cached_property
+    def sieve(self) -> NDArray[np.bool_]:
+        """True at the last bits of every edge's code: most pairs are seen not to be edges at one small look."""
+        marks = np.zeros(1 << 22, np.bool_)
+        marks[self.edges & (len(marks) - 1)] = True
+        return marks
+
+    def are_edges(self, codes: Codes) -> NDArray[np.bool_]:
+        """Which of the codes are edges."""
+        found: NDArray[np.bool_] = self.sieve[codes & (len(self.sieve) - 1)]
+        (at,) = found.nonzero()
+        found[at] = contains(self.edges, codes[at])
+        return found
+
+
+class EdgeDropout(Sampler):
+    """The control: drops edges by chance, adds nothing."""
+
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """Edges, all equally likely."""
+        return Choice(np.empty(0, np.int64), self.pools[relation].connected(count, rng))
+
+
+class Stochastic(Sampler):
+    """Adds and drops by chance; `share` of the edits of a relation are additions."""
+
+    def __init__(self, graph: BundleGraph, share: Mapping[Relation, float]) -> None:
+        super().__init__(graph)
+        self.share = share
+
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """Unconnected pairs and edges, all equally likely."""
+        pool, added = self.pools[relation], round(self.share[relation] * count)
+        return Choice(pool.unconnected(added, rng), pool.connected(count - added, rng))
+
+
+class Scored(Sampler):
+    """A sampler that knows what a trained model makes of pairs."""
+
+    def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int) -> None:
+        super().__init__(graph)
+        self.embeddings, self.batch = embeddings, batch
+        self.edge_scores: dict[Relation, NDArray[np.float32]] = {}
+
+    def vectors(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
+        """Left and right vectors, level by level, whose inner products are the relevance of pairs."""
+        one, other = SIDES[relation]
+        sides = [(level.side(one), level.side(other)) for level in self.embeddings.levels.values()]
+        both = [(left, right) for left, right in sides if left is not None and right is not None]
+        if not both:
+            raise InputError(f"{relation}: the model has no vectors to judge such pairs by; set its ratio to 0")
+        return both
+
+    def of_edges(self, relation: Relation) -> NDArray[np.float32]:
+        """The relevance of every edge; worked out once."""
+        if relation not in self.edge_scores:
+            self.edge_scores[relation] = self.of_pairs(relation, self.graph.edges(relation).pairs)
+        return self.edge_scores[relation]
+
+    def of_pairs(self, relation: Relation, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """The relevance of some pairs."""
+        lefts, rights = (np.ascontiguousarray(ids, np.int64) for ids in pairs.T)
+        scores = np.zeros(len(pairs), np.float32)
+        for left, right in self.vectors(relation):
+            if kernels.available:
+                kernels.pair_products(left.numpy(), right.numpy(), lefts, rights, scores)
+            else:
+                scores += (left[torch.from_numpy(lefts)] * right[torch.from_numpy(rights)]).sum(1).numpy()
+        return scores
+
+    def batches(
+        self, relation: Relation, count: int, rng: np.random.Generator
+    ) -> tuple[Codes, NDArray[np.float32], NDArray[np.bool_]]:
+        """`count` batches of pairs, all pairs equally likely: codes, relevance and whether they are edges.
+
+        Pairs are taken from small random blocks of left times right nodes, whose scores are matrix products, and then
+        shuffled among the batches, so that a batch hardly ever meets a node twice. To fetch both vectors of each pair
+        instead takes ten times as long.
+        """
+        pool, wanted = self.pools[relation], count * self.batch
+        side = min(32, isqrt(wanted))
+        blocks = -(-wanted // side**2)
+        lefts, rights = (rng.integers(nodes, size=(blocks, side)) for nodes in pool.shape)
+        scores = torch.zeros(blocks, side, side)
+        for left, right in self.vectors(relation):
+            ours = left.index_select(0, torch.from_numpy(lefts).view(-1)).view(blocks, side, -1)
+            theirs = right.index_select(0, torch.from_numpy(rights).view(-1)).view(blocks, side, -1)
+            scores.baddbmm_(ours, theirs.transpose(1, 2))
+        order = rng.permutation(blocks * side**2)[:wanted]
+        codes = (lefts[:, :, None] * pool.width + rights[:, None, :]).ravel()[order]
+        judged = scores.view(-1).numpy()[order]
+        shape = (count, self.batch)
+        return codes.reshape(shape), judged.reshape(shape), pool.are_edges(codes).reshape(shape)
+
+
+class Heuristic(Scored):
+    """Adds what scores near the best of a batch and drops what scores near the worst (the paper's equation 2).
+
+    Additions are judged in batches of unconnected pairs and drops in batches of edges, in turn. Taken literally
+    (`literal`), both are judged in batches of any pairs, among which edges are so rare that hardly one is dropped.
+    """
+
+    def __init__(
+        self,
+        graph: BundleGraph,
+        embeddings: Embeddings,
+        batch: int = 256,
+        upper: float = 0.8,
+        lower: float = 1.2,
+        literal: bool = False,
+    ) -> None:
+        super().__init__(graph, embeddings, batch)
+        self.upper, self.lower, self.literal = upper, lower, literal
+
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """Turn by turn until there are enough; of the last batch, as many as are wanted, by chance."""
+        filling = Filling(count)
+        judged, idle, turns = 0, 0, max(1, ROUND // 2 // self.batch)
+        while not filling.full:
+            if idle * self.batch > PATIENCE:
+                raise InputError(
+                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,} (a+ = {self.upper}, "
+                    f"a- = {self.lower}); found {filling.size:,} of {count:,}: lower its ratio, or make a+ smaller"
+                )
+            before = filling.size
+            added, dropped = self._turns(relation, turns, rng)
+            filling.take(added, dropped, rng)
+            judged += turns
+            idle = 0 if filling.size > before else idle + turns
+            rate = max(filling.size / judged, 1e-9)
+            turns = int(np.clip((count - filling.size) / rate * 1.1, 8, max(8, ROUND // self.batch)))
+        return filling.choice(self.batch)
+
+    def _turns(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple["Passed", "Passed"]:
+        codes, scores, edges = self.batches(relation, turns, rng)
+        if self.literal:
+            passed = scores > self.above(scores.max(1))[:, None]
+            low = scores <= self.below(scores.min(1))[:, None]
+            return Passed.of(codes, passed & ~edges), Passed.of(codes, low & edges)
+        scores[edges] = -np.inf
+        best = scores.max(1)
+        passed = scores > np.where(np.isfinite(best), self.above(best), np.inf)[:, None]
+        known, all_edges = self.of_edges(relation), self.pools[relation].edges
+        at = rng.integers(len(all_edges), size=(turns, self.batch))
+        if self.batch >= len(all_edges):
+            at = np.tile(np.arange(len(all_edges)), (turns, 1))
+        low = known[at] <= self.below(known[at].min(1))[:, None]
+        return Passed.of(codes, passed), Passed.of(all_edges[at], low)
+
+    def above(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
+        """a+ times the best score, read so that it is below the best where scores are negative, too."""
+        return np.asarray(best - (1 - self.upper) * np.abs(best), np.float32)
+
+    def below(self, worst: NDArray[np.float32]) -> NDArray[np.float32]:
+        """a- times the worst score, read so that it is above the worst where scores are negative, too."""
+        return np.asarray(worst + (self.lower - 1) * np.abs(worst), np.float32)
+
+
+class Casr(Scored):
+    """Adds the user-bundle pairs that would teach most (Wang et al., SIGIR 2021, after its model-oriented sampler).
+
+    Among the unconnected pairs of a batch, those within the top `confident` of the user's bundles; of these the tenth
+    with the largest -ln sigmoid(score - score of a random bundle).
+    """
+
+    def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int = 256, confident: float = 0.1) -> None:
+        super().__init__(graph, embeddings, batch)
+        self.confident = confident
+
+    @cached_property
+    def bars(self) -> NDArray[np.float32]:
+        """For each user the score that the top share of her bundles reach."""
+        users, bundles = self.embeddings.joined("users"), self.embeddings.joined("bundles")
+        place = max(1, round(self.confident * len(bundles)))
+        blocks = users.split(1024)  # type: ignore[no-untyped-call]
+        return torch.cat([(block @ bundles.T).topk(place, dim=1).values[:, -1] for block in blocks]).numpy()
+
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """Only user-bundle pairs, only additions."""
+        if relation != "ub":
+            raise InputError(f"{relation}: casr edits user-bundle pairs only; set its ratio to 0")
+        filling, pool, idle = Filling(count), self.pools[relation], 0
+        while not filling.full:
+            if idle * self.batch > PATIENCE:
+                raise InputError(
+                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,}; found "
+                    f"{filling.size:,} of {count:,}: lower its ratio, or let casr be confident of a larger share"
+                )
+            turns, before = max(8, ROUND // self.batch), filling.size
+            codes, scores, edges = self.batches(relation, turns, rng)
+            users = codes // pool.width
+            sure = ~edges & (scores >= self.bars[users])
+            others = rng.integers(pool.width, size=sure.sum())
+            worth = np.full(scores.shape, -np.inf, np.float32)
+            worth[sure] = np.logaddexp(0, self.of_pairs("ub", np.stack([users[sure], others], 1)) - scores[sure])
+            places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
+            taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
+            filling.take(Passed.of(codes, taken), Passed.of(codes, np.zeros_like(taken)), rng)
+            idle = 0 if filling.size > before else idle + turns
+        return filling.choice(self.batch)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The pairs that passed, with the number of the batch that each was in, and how many were judged."""
+
+    codes: Codes
+    batch: NDArray[np.int64]
+    judged: int
+
+    @classmethod
+    def of(cls, codes: Codes, passed: NDArray[np.bool_]) -> "Passed":
+        """From batches, one a row."""
+        row, column = passed.nonzero()
+        return cls(codes[row, column], row, passed.size)
+
+
+class Filling:
+    """A set of edits on its way to a given size."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.codes, self.is_drop = np.empty(0, np.int64), np.empty(0, np.bool_)
+        self.passed, self.judged = np.zeros(2, np.int64), np.zeros(2, np.int64)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.codes)
+
+    @property
+    def full(self) -> bool:
+        """Whether these are enough."""
+        return self.size >= self.count
+
+    def take(self, added: Passed, dropped: Passed, rng: np.random.Generator) -> None:
+        """Take what is new, batch by batch, additions first; of the batch that is too many a random part."""
+        self.passed += (len(added.codes), len(dropped.codes))
+        self.judged += (added.judged, dropped.judged)
+        codes = np.concatenate([added.codes, dropped.codes])
+        batch = np.concatenate([2 * added.batch, 2 * dropped.batch + 1])
+        order = np.lexsort((rng.random(len(codes)), batch))  # within a batch by chance: cutting it is then fair
+        codes, batch = codes[order], batch[order]
+        _, first = np.unique(codes, return_index=True)
+        first = np.sort(first)
+        fresh = first[~np.isin(codes[first], self.codes)][: self.count - self.size]
+        self.codes = np.concatenate([self.codes, codes[fresh]])
+        self.is_drop = np.concatenate([self.is_drop, batch[fresh] % 2 == 1])
+
+    def choice(self, batch: int) -> Choice:
+        """The edits, and what share of the pairs that were judged had passed."""
+        added, dropped = self.codes[~self.is_drop], self.codes[self.is_drop]
+        rates = self.passed / np.maximum(self.judged, 1)
+        record = {"batch": batch, "pass rate of additions": float(rates[0]), "pass rate of drops": float(rates[1])}
+        return Choice(added, dropped, record)
