@@ -13,8 +13,10 @@ from clbr.errors import InputError
 if TYPE_CHECKING:
     from clbr.train.loop import Epoch
     from clbr.train.run import Counters
+    from clbr.train.settings import RunConfig
 
 EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
+SIDES = {"u": "user", "b": "bundle", "i": "item"}
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to use; all cores if left out.")]
 
 
@@ -23,6 +25,8 @@ def train(
     model: Annotated[str | None, typer.Option(help="Which model; clbr models lists them.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help="Known good settings: youshu, netease, or a TOML file.")] = None,
+    paradigm: Annotated[str, typer.Option(help="original, clbr or casr: without views or with.")] = "original",
+    selection: Annotated[Path | None, typer.Option(help="A run of the model to judge pairs by; else trained.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value, of the model or the training.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
@@ -56,9 +60,10 @@ def train(
         else:
             assert data is not None and model is not None
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
-            config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed)
+            config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
+            _warn_of_idle_edits(config)
             screen.begin(config)
-            counters = run.start(folder, config, load(data), hooks, device)
+            counters = run.start(folder, config, load(data), hooks, device, selection)
     config = run.read_config(folder)
     if not json:
         typer.echo(
@@ -69,6 +74,16 @@ def train(
         typer.echo(f"{'go on' if stopped() else 'next'}: {again}")
     if stopped():
         raise typer.Exit(130)
+
+
+def _warn_of_idle_edits(config: "RunConfig") -> None:
+    from clbr.models.registry import find_model
+
+    for relation in config.views.ratios if config.views else ():
+        if relation not in find_model(config.model).relations:
+            left, right = (SIDES[letter] for letter in relation)
+            what = f"{config.model} does not look at {left}-{right} pairs: editing them is without effect"
+            typer.echo(f"warning: {what} (ratio_{relation} is taken as 0)", err=True)
 
 
 def evaluate(

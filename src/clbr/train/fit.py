@@ -47,16 +47,17 @@ def fit(
     preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
+    paradigm: str = "original",
     **settings: Any,
 ) -> Trained:
     """Train a model on a data set (or a data folder) and give the recommender of its best epoch on tune.
 
-    `settings` are the model's and the training's, by name (epochs=30, rate=0.002, ...). The run is kept in `out` if
-    that is given; `clbr train --resume` can then go on with it where `data` is a folder.
+    `settings` are the model's, the training's and the views', by name (epochs=30, rate=0.002, ratio_ub=0.05, ...). The
+    run is kept in `out` if that is given; `clbr train --resume` can then go on with it where `data` is a folder.
     """
     dataset = data if isinstance(data, BundleDataset) else load(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
-    config = compose(source, model, preset=preset, changes=settings, seed=seed)
+    config = compose(source, model, preset=preset, changes=settings, seed=seed, paradigm=paradigm)
     with TemporaryDirectory() as space:
         folder = Path(out) if out else Path(space) / "run"
         start(folder, config, dataset)

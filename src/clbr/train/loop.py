@@ -16,17 +16,19 @@ from clbr.models.interface import Batch, Model
 from clbr.rng import generator, torch_generator
 from clbr.train.batches import Choices
 from clbr.train.hard import HardNegatives
+from clbr.train.paradigms import Original, Paradigm
 from clbr.train.settings import TrainConfig
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to; `tune` is empty where tune was not looked at."""
+    """What an epoch came to; `tune` is empty where tune was not looked at, `measures` are the paradigm's own."""
 
     number: int
     losses: dict[str, float]
     tune: dict[str, float]
     seconds: float
+    measures: dict[str, float]
 
 
 def train(
@@ -37,8 +39,10 @@ def train(
     seed: int,
     after: int = 0,
     progress: Callable[[int, int], None] = lambda step, steps: None,
+    paradigm: Paradigm | None = None,
 ) -> Iterator[Epoch]:
     """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone."""
+    paradigm = paradigm or Original()
     graph, device = BundleGraph.of(dataset), next(model.parameters()).device
     choices = Choices(dataset.train, graph.ub.shape)
     item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
@@ -49,13 +53,13 @@ def train(
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
         for group in optimiser.param_groups:
             group["lr"] = config.rate * config.decay ** ((epoch - 1) // config.decay_every)
-        epoch_graph = model.epoch_graph(graph, noise)
+        losses_of = paradigm.epoch(model, graph, epoch, noise)
         if config.hard_from and epoch >= config.hard_from and hard is None:
             hard = HardNegatives(dataset, config.hard_history, config.hard_contents, config.hardest)
         bundles = choices.epoch(config.batch, config.negatives, draws, hard)
         items = item_choices.endless(config.batch, config.negatives, draws) if item_choices else repeat(None)
         for step, batch in enumerate(map(Batch, bundles, items), start=1):
-            terms = model.losses(epoch_graph, batch.to(device), noise)
+            terms = losses_of(batch.to(device))
             loss = torch.stack(list(terms.values())).sum()
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -66,12 +70,13 @@ def train(
             if not loss.isfinite():
                 raise InputError(f"the loss is {loss.item()} at epoch {epoch}, step {step}: {config}; try a lower rate")
             progress(step, steps)
-        tune = {}
+        tune, measures = {}, {}
         if epoch % config.evaluate_every == 0 or epoch == config.epochs:
             cut = int(config.metric.split("@")[1])
             tune = evaluate(model.recommender(graph), dataset, split="tune", ks={20, 40, cut}).means
+            measures = paradigm.measures(model, graph)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
-        yield Epoch(epoch, named, tune, perf_counter() - start)
+        yield Epoch(epoch, named, tune, perf_counter() - start, measures)
 
 
 def make_optimiser(model: Model, config: TrainConfig) -> torch.optim.Optimizer:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,14 +19,18 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import is_unfinished, sweep_files, write_whole
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Recommender
-from clbr.models.registry import make_model
+from clbr.models.interface import Embeddings, Encoder, Recommender
+from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.train.checkpoint import STATE, read_checkpoint, read_model, write_checkpoint, write_model
 from clbr.train.environment import describe_environment, find_device
 from clbr.train.loop import Epoch, make_optimiser, train
+from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views, make_sampler
 from clbr.train.settings import RunConfig, TrainConfig
+from clbr.views.files import PAIRS, read_views, write_views
 
+BEST = "best/model.safetensors"
+SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
 
@@ -66,13 +71,20 @@ class Hooks:
 
 
 def start(
-    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks | None = None, device: str = "auto"
+    folder: Path,
+    config: RunConfig,
+    dataset: BundleDataset,
+    hooks: Hooks | None = None,
+    device: str = "auto",
+    selection: Path | None = None,
 ) -> Counters:
-    """Begin a run in a new or empty folder and train it to its end."""
+    """Begin a run in a new or empty folder and train it to its end; `selection` is a run to judge pairs by."""
     place = find_device(device)
     if folder.exists() and not (folder.is_dir() and _unbegun(folder)):
         raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
     make_model(config.model, config.settings, dataset)  # refuse what cannot be, before anything is written
+    if selection is not None:
+        _refuse_selection(selection, config, dataset)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,13 +93,16 @@ def start(
         sweep_files(folder)
         environment = json.dumps(describe_environment(dataset, place), indent=2)
         write_whole(folder / "environment.json", environment.encode())
+        if selection is not None:
+            _keep_selection(selection, folder)
         write_whole(folder / "config.toml", config.to_toml().encode())
         return _train(folder, config, dataset, hooks or Hooks(), place)
 
 
 def _unbegun(folder: Path) -> bool:
     """Empty, but for what a start that was killed at once leaves."""
-    return all(path.name in (".lock", "environment.json") or is_unfinished(path) for path in folder.iterdir())
+    early = (".lock", "environment.json", SELECTION, SELECTION_SETTINGS)
+    return all(path.name in early or is_unfinished(path) for path in folder.iterdir())
 
 
 def resume(folder: Path, hooks: Hooks | None = None, device: str = "auto") -> Counters:
@@ -110,10 +125,13 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
     saved = monotonic()
     if counters.finished(config.train):
         return counters
-    for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step):
+    paradigm = _paradigm(folder, config, dataset, hooks, device)
+    if paradigm is None:  # stopped on the way to it
+        return counters
+    for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step, paradigm):
         if counters.follow(epoch, config.train.metric):
             (folder / "best").mkdir(exist_ok=True)
-            write_model(folder / "best" / "model.safetensors", model)
+            write_model(folder / BEST, model)
         lines.append(json.dumps(asdict(epoch)))
         write_whole(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
         stop = hooks.stop()
@@ -124,6 +142,83 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
         if stop or counters.finished(config.train):
             break
     return counters
+
+
+def _paradigm(
+    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
+) -> Paradigm | None:
+    """How the run is trained. Views are drawn once and kept; None if it was stopped while the way was prepared."""
+    if config.views is None:
+        return Original()
+    drawn = (folder / PAIRS).exists()
+    embeddings = None
+    if config.views.needs_selection and (config.views.redraw or not drawn):
+        if not (folder / SELECTION_SETTINGS).exists():
+            found = _train_selection(folder, config, dataset, hooks, device)
+            if found is None:
+                return None
+            _keep_selection(found, folder)
+        embeddings = _judgement(folder, dataset)
+    graph = BundleGraph.of(dataset)
+    relations = find_model(config.model).relations
+    views = config.views.model_copy(
+        update={f"ratio_{relation}": 0.0 for relation in config.views.ratios if relation not in relations}
+    )
+    sampler = make_sampler(views, graph, embeddings, config.seed) if views.redraw or not drawn else None
+    if not drawn:
+        assert sampler is not None
+        write_views(folder, *draw_views(sampler, views, config.seed))
+    edits, _ = read_views(folder)
+    return Counterfactual(views, edits, config.seed, config.train, sampler if views.redraw else None)
+
+
+def _train_selection(
+    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
+) -> Path | None:
+    """The run of the same model in the original way, beside this one; found again by what it depends on."""
+    plain = config.model_copy(update={"paradigm": "original", "views": None})
+    known = sha256(f"{plain.model_copy(update={'data': ''}).to_toml()}{dataset.fingerprint}".encode()).hexdigest()
+    place = folder.resolve().parent / f"selection-{config.model}-{known[:12]}"
+    place.mkdir(exist_ok=True)
+    with locked(place, wait=True):
+        sweep_files(place)
+        if not (place / "config.toml").exists():
+            environment = json.dumps(describe_environment(dataset, device), indent=2)
+            write_whole(place / "environment.json", environment.encode())
+            write_whole(place / "config.toml", plain.to_toml().encode())
+        counters = _train(place, plain, dataset, hooks, device)
+    return place if counters.finished(plain.train) else None
+
+
+def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset) -> None:
+    given = read_config(selection)
+    if config.views is None:
+        raise InputError(f"{selection}: a selection run is for counterfactual views; add --paradigm clbr")
+    if given.model != config.model:
+        raise InputError(f"{selection}: is a run of {given.model}, and pairs are to be judged by {config.model}")
+    recorded: dict[str, Any] = json.loads((selection / "environment.json").read_text())
+    if recorded["data"]["fingerprint"] != dataset.fingerprint:
+        raise InputError(f"{selection}: was trained on other data than {config.data or dataset.name}")
+    if not (selection / BEST).exists():
+        raise InputError(f"{selection}: has no trained weights yet; first: clbr train --resume {selection}")
+
+
+def _keep_selection(selection: Path, folder: Path) -> None:
+    """Copy what judges pairs into the run, which then needs nothing else; the settings last."""
+    given = read_config(selection)
+    write_whole(folder / SELECTION, (selection / BEST).read_bytes())
+    about = {"run": selection.name, "model": given.model, "seed": given.seed, "settings": given.settings}
+    write_whole(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
+
+
+def _judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """The vectors of a run's selection model on the training graph."""
+    about = json.loads((folder / SELECTION_SETTINGS).read_text())
+    model = make_model(about["model"], about["settings"], dataset)
+    assert isinstance(model, Encoder)
+    read_model(folder / SELECTION, model)
+    with torch.no_grad():
+        return model.encode(BundleGraph.of(dataset))
 
 
 def _metrics_until(folder: Path, epoch: int) -> list[str]:
@@ -153,7 +248,7 @@ def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
     """The recommender at a run's best epoch, on the training graph."""
     config = read_config(folder)
     model = make_model(config.model, config.settings, dataset)
-    read_model(folder / "best" / "model.safetensors", model)
+    read_model(folder / BEST, model)
     return model.recommender(BundleGraph.of(dataset))
 
 
@@ -164,11 +259,11 @@ def evaluate_run(folder: Path, *, split: str, ks: list[int], mask_tune: bool = F
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; refused while another process does."""
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold the folder; refused while another process does, unless it is to be waited for."""
     with (folder / ".lock").open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
         yield

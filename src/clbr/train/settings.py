@@ -3,12 +3,14 @@
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
+from clbr.data.pairs import Relation
 from clbr.errors import InputError
+from clbr.models.interface import Encoder
 from clbr.models.registry import find_model
 
 
@@ -38,11 +40,73 @@ class TrainConfig(Config):
         return self
 
 
+class ViewsConfig(Config):
+    """What counterfactual views are like, and what part they have in training."""
+
+    sampler: Literal["heuristic", "stochastic", "casr", "dropout"] = Field("heuristic", description="who edits")
+    ratio_ub: float = Field(0.1, ge=0, lt=1, description="edits of user-bundle, as a share of its edges")
+    ratio_ui: float = Field(0.1, ge=0, lt=1, description="edits of user-item")
+    ratio_bi: float = Field(0.1, ge=0, lt=1, description="edits of bundle-item")
+    views: int = Field(4, ge=1, description="how many there are; each epoch takes one of them")
+    redraw: bool = Field(False, description="draw a new view every epoch instead")
+    sampler_batch: int = Field(256, ge=2, description="pairs that the sampler judges against each other")
+    upper: float = Field(0.8, gt=0, le=1, description="a+: what is added scores above this share of the best")
+    lower: float = Field(1.2, ge=1, description="a-: what is dropped scores below this multiple of the worst")
+    literal: bool = Field(False, description="judge edges and other pairs in the same batches, as the paper is written")
+    additions: float | None = Field(
+        None, ge=0, le=1, description="share of additions, if stochastic; left out: as the heuristic sampler has it"
+    )
+    confident: float = Field(0.1, gt=0, le=1, description="casr: the top share of a user's bundles that may be added")
+    view_weight: float = Field(1.0, ge=0, description="of the task on the view; the factual task has weight 1")
+    view_positives: bool = Field(False, description="the task on the view learns the view's choices, not the factual")
+    constraint: Literal["adaptive", "constant", "none"] = Field("adaptive", description="between view and fact")
+    distance: Literal["exponential", "cosine"] = Field("exponential", description="D of the constraint")
+    tau: float = Field(1.0, gt=0, description="temperature of the exponential distance")
+    omega_u: float = Field(0.1, ge=0, description="weight of the users' constraint")
+    omega_b: float = Field(0.1, ge=0, description="weight of the bundles' constraint")
+    lambda_u: float = Field(1.0, ge=0, description="adaptive: weight of the other users; the paper's times (n - 1)")
+    lambda_b: float = Field(1.0, ge=0, description="adaptive: weight of the other bundles")
+    threshold: float | None = Field(None, description="constant: how far is near enough; left out: D at cosine 0.9")
+    hinge: bool = Field(True, description="constant: nothing is asked of what is near enough")
+    per_level: bool = Field(False, description="constrain each level's vectors by themselves, not side by side")
+    nodes: int | None = Field(256, ge=2, description="users and bundles of a batch under the constraint; others wait")
+    warm_up: int = Field(0, ge=0, description="epochs in which the constraint grows to its full weight")
+
+    @model_validator(mode="after")
+    def _has_a_part(self) -> Self:
+        if self.constraint == "none" and not self.view_weight:
+            raise ValueError("the views have no part in it: give view_weight, or a constraint")
+        if self.sampler == "casr" and (self.ratio_ui or self.ratio_bi):
+            raise ValueError("casr edits user-bundle pairs only: set ratio_ui and ratio_bi to 0")
+        return self
+
+    @property
+    def ratios(self) -> dict[Relation, float]:
+        """By relation; those that are not edited are left out."""
+        ratios: dict[Relation, float] = {"ub": self.ratio_ub, "ui": self.ratio_ui, "bi": self.ratio_bi}
+        return {relation: ratio for relation, ratio in ratios.items() if ratio}
+
+    @property
+    def needs_selection(self) -> bool:
+        """Whether a trained model is asked what it makes of pairs."""
+        mixed = self.sampler == "stochastic" and self.additions is None
+        return bool(self.ratios) and (self.sampler in ("heuristic", "casr") or mixed)
+
+
+PARADIGMS: dict[str, dict[str, Any] | None] = {
+    "original": None,
+    "clbr": {},
+    "casr": {"sampler": "casr", "ratio_ui": 0.0, "ratio_bi": 0.0, "constraint": "none", "view_positives": True},
+}
+"""The ways to train by name, as changes to the settings of views; None: no views."""
+
+
 class Preset(Config):
-    """Settings of a model and of its training that go together, in one file."""
+    """Settings of a model, of its training and of its views that go together, in one file."""
 
     settings: dict[str, Any] = Field(default_factory=dict)
     train: dict[str, Any] = Field(default_factory=dict)
+    views: dict[str, Any] = Field(default_factory=dict, description="for the paradigm clbr")
 
 
 class RunConfig(Config):
@@ -53,26 +117,46 @@ class RunConfig(Config):
     seed: int = Field(0, ge=0, description="decides everything that is drawn")
     settings: dict[str, Any] = Field(default_factory=dict, description="the model's settings")
     train: TrainConfig = Field(description="how it is trained")
+    paradigm: str = Field("original", description="original, clbr or casr")
+    views: ViewsConfig | None = Field(None, description="its counterfactual views, if the paradigm has any")
 
 
 def compose(
-    data: str, model: str, *, preset: str | None = None, changes: dict[str, Any] | None = None, seed: int = 0
+    data: str,
+    model: str,
+    *,
+    preset: str | None = None,
+    changes: dict[str, Any] | None = None,
+    seed: int = 0,
+    paradigm: str = "original",
 ) -> RunConfig:
-    """The settings of a run: defaults, then the preset, then changes by name, of the model or of the training."""
+    """The settings of a run: defaults, then the preset, then changes by name, of model, training or views."""
     known = find_model(model).settings
+    if paradigm not in PARADIGMS:
+        raise InputError(f"unknown paradigm '{paradigm}', {nearest(paradigm, list(PARADIGMS))}")
     base = find_preset(model, preset) if preset else Preset()
     settings, train = dict(base.settings), dict(base.train)
+    views = (base.views if paradigm == "clbr" else {}) | (PARADIGMS[paradigm] or {})
     for key, value in (changes or {}).items():
         if key in TrainConfig.model_fields:
             train[key] = value
         elif key in known.model_fields:
             settings[key] = value
+        elif key in ViewsConfig.model_fields:
+            if paradigm == "original":
+                raise InputError(f"'{key}' is a setting of counterfactual views: add --paradigm clbr")
+            views[key] = value
         else:
-            hint = nearest(key, [*known.model_fields, *TrainConfig.model_fields])
+            hint = nearest(key, [*known.model_fields, *TrainConfig.model_fields, *ViewsConfig.model_fields])
             raise InputError(f"unknown setting '{key}' of {model}, {hint}")
-    whole = known.make(settings, f"settings of {model}").model_dump(mode="json")
-    trained = TrainConfig.make(train, "training").model_dump(mode="json", exclude_none=True)
-    return RunConfig.make({"data": data, "model": model, "seed": seed, "settings": whole, "train": trained})
+    whole: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
+    whole["settings"] = known.make(settings, f"settings of {model}").model_dump(mode="json")
+    whole["train"] = TrainConfig.make(train, "training").model_dump(mode="json", exclude_none=True)
+    if paradigm != "original":
+        if not issubclass(find_model(model), Encoder) or not find_model(model).relations:
+            raise InputError(f"{model} makes no vectors of a graph, and {paradigm} needs a model that does")
+        whole["views"] = ViewsConfig.make(views, f"views of {paradigm}").model_dump(mode="json", exclude_none=True)
+    return RunConfig.make(whole)
 
 
 def find_preset(model: str, name: str) -> Preset:

@@ -1,0 +1,43 @@
+"""A set of views on disk: the pairs in safetensors, how they were found in JSON."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from clbr.data.read import read_bytes
+from clbr.errors import InputError
+from clbr.files import write_whole
+from clbr.views.edits import RELATIONS, EdgeEdits
+from clbr.views.samplers import Record
+
+PAIRS, RECORDS = "views.safetensors", "views.json"
+
+
+def write_views(folder: Path, views: list[EdgeEdits], records: list[Record]) -> None:
+    """The records first: where the pairs are, both are."""
+    write_whole(folder / RECORDS, json.dumps(records, indent=2).encode())
+    none = np.empty((0, 2), np.int32)
+    tensors = {
+        f"{index}.{relation}.{kind}": np.ascontiguousarray(getattr(edits, kind).get(relation, none))
+        for index, edits in enumerate(views)
+        for relation in RELATIONS
+        for kind in ("add", "drop")
+    }
+    write_whole(folder / PAIRS, save(tensors))
+
+
+def read_views(folder: Path) -> tuple[list[EdgeEdits], list[Record]]:
+    """The views of a run and their records."""
+    try:
+        tensors, records = load(read_bytes(folder / PAIRS)), json.loads(read_bytes(folder / RECORDS))
+        views = [
+            EdgeEdits(*({r: tensors[f"{index}.{r}.{kind}"] for r in RELATIONS} for kind in ("add", "drop")))
+            for index in range(len(records))
+        ]
+    except InputError:
+        raise
+    except Exception as error:  # safetensors and json raise many kinds; all mean the same here
+        raise InputError(f"{folder / PAIRS}: not a set of views ({str(error).splitlines()[0]})") from None
+    return views, records
