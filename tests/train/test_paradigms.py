@@ -1,0 +1,269 @@
+"""Counterfactual training: what it minimises, what it keeps, and that it goes on to the same bits."""
+
+import json
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from clbr import InputError, World, save, simulate
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.losses import adaptive, constant
+from clbr.models.interface import Batch, Encoder, Triples
+from clbr.models.registry import make_model
+from clbr.rng import torch_generator
+from clbr.train import run as runs
+from clbr.train.paradigms import Counterfactual, Original
+from clbr.train.settings import RunConfig, TrainConfig, ViewsConfig, compose
+from clbr.views.edits import EdgeEdits
+from clbr.views.files import read_views
+
+GRAPH_MODELS = ["rgcn", "bundlenet", "bgcn", "crosscbr", "lightgcn"]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
+
+
+def config(shop: Path, model: str = "crosscbr", paradigm: str = "clbr", **changes: object) -> RunConfig:
+    return compose(str(shop), model, changes={"epochs": 3, "rate": 0.01} | changes, paradigm=paradigm)
+
+
+def literal_constraint(view: list[list[float]], fact: list[list[float]], lam: float, tau: float) -> float:
+    """The paper's L_u, word by word: a sum over j, and lambda as the paper has it."""
+
+    def apart(one: list[float], other: list[float]) -> float:
+        return -exp(sum(a * b for a, b in zip(one, other, strict=True)) / tau)
+
+    total = 0.0
+    for i, mine in enumerate(fact):
+        others = sum(apart(view[j], mine) for j in range(len(view)) if j != i)
+        total += apart(view[i], mine) - lam * others
+    return total / len(fact)
+
+
+def unit_pairs(n: int = 7, d: int = 5) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(n)
+    one, other = (torch.randn(n, d, generator=draw, dtype=torch.float64) for _ in range(2))
+    return normalize(one).requires_grad_(), normalize(other).requires_grad_()
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.3])
+@pytest.mark.parametrize("weight", [0.0, 1.0, 2.5])
+def test_the_adaptive_constraint_is_the_papers_with_lambda_converted(tau: float, weight: float) -> None:
+    view, fact = unit_pairs()
+    expected = literal_constraint(view.tolist(), fact.tolist(), weight / (len(view) - 1), tau)
+    assert adaptive(view, fact, weight, tau).item() == pytest.approx(expected)
+    assert torch.autograd.gradcheck(lambda c, f: adaptive(c, f, weight, tau), (view, fact))
+
+
+def test_the_gradient_of_the_adaptive_constraint_is_the_papers() -> None:
+    """By differences of the literal transcription."""
+    view, fact = unit_pairs(4, 3)
+    (gradient,) = torch.autograd.grad(adaptive(view, fact, 1.5, 0.5), view)
+    rows, step = view.tolist(), 1e-6
+    for i, k in ((0, 0), (2, 1), (3, 2)):
+        ends = []
+        for move in (step, -step):
+            moved = [list(row) for row in rows]
+            moved[i][k] += move
+            ends.append(literal_constraint(moved, fact.tolist(), 1.5 / 3, 0.5))
+        assert gradient[i, k].item() == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5)
+
+
+def test_one_node_alone_has_no_others() -> None:
+    row = torch.tensor([[1.0, 0.0]])
+    assert adaptive(row, row, 5.0).item() == pytest.approx(-exp(1))
+
+
+def test_the_constant_constraint_by_hand() -> None:
+    fact = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    view = torch.tensor([[1.0, 0.0], [0.0, 1.0]])  # D = -e and -1; the threshold is -exp(0.9)
+    assert constant(view, fact).item() == pytest.approx((0 + exp(0.9) - 1) / 2)
+    assert constant(view, fact, hinge=False).item() == pytest.approx((-exp(1) - 1) / 2)
+    assert constant(view, fact, threshold=-2.0).item() == pytest.approx(0.5)
+    assert constant(view, fact, distance="cosine").item() == pytest.approx((0 + 1 - 0.1) / 2)
+    assert constant(view, fact, temperature=0.5, hinge=False).item() == pytest.approx((-exp(2) - 1) / 2)
+
+
+def setting(model: str, tiny: World) -> tuple[Encoder, BundleGraph, Batch]:
+    encoder = make_model(model, {}, tiny.dataset, torch_generator(0, "init"))
+    assert isinstance(encoder, Encoder)
+    pairs = torch.from_numpy(tiny.dataset.train[:40].astype(np.int64))
+    triples = Triples(pairs[:, 0], pairs[:, 1], (pairs[:, 1:] + 1) % len(tiny.dataset.bundles))
+    items = torch.from_numpy(tiny.dataset.ui[:40].astype(np.int64))
+    return (
+        encoder,
+        BundleGraph.of(tiny.dataset),
+        Batch(triples, Triples(items[:, 0], items[:, 1], (items[:, 1:] + 1) % 9)),
+    )
+
+
+def one_edit(tiny: World) -> EdgeEdits:
+    return EdgeEdits(drop={"ub": tiny.dataset.train[:5], "ui": tiny.dataset.ui[:5], "bi": tiny.dataset.bi[:5]})
+
+
+@pytest.mark.parametrize("model", GRAPH_MODELS)
+def test_losses_are_the_task_on_both_graphs_and_the_constraint(model: str, tiny: World) -> None:
+    encoder, graph, batch = setting(model, tiny)
+    views = ViewsConfig(omega_u=0.3, omega_b=0.7, view_weight=0.5, lambda_u=2.0, nodes=None)
+    way = Counterfactual(views, [one_edit(tiny)], 0, TrainConfig())
+    for name in type(encoder.config).model_fields:
+        if name.endswith("dropout"):  # noise would hide what is compared
+            object.__setattr__(encoder.config, name, 0.0)
+    found = way.epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)
+    seen, other = (encoder.batch_graph(g, batch) for g in (graph, one_edit(tiny).apply(graph)))
+    fact, counter = encoder.encode(seen), encoder.encode(other)
+    expected = encoder.task_losses(fact, batch)
+    expected |= {f"view {name}": 0.5 * term for name, term in encoder.task_losses(counter, batch).items()}
+    users, bundles = batch.ub.left.unique(), batch.ub.chosen.unique()
+    sides = [(normalize(x.joined("users")[users]), normalize(x.joined("bundles")[bundles])) for x in (counter, fact)]
+    expected["constraint users"] = 0.3 * adaptive(sides[0][0], sides[1][0], 2.0)
+    expected["constraint bundles"] = 0.7 * adaptive(sides[0][1], sides[1][1], 1.0)
+    assert list(found) == list(expected)
+    for name, term in expected.items():
+        assert found[name].item() == pytest.approx(term.item(), rel=1e-4), name
+
+
+def test_a_view_without_edits_is_the_factual_graph_and_is_as_near_as_can_be(tiny: World) -> None:
+    encoder, graph, batch = setting("rgcn", tiny)
+    way = Counterfactual(ViewsConfig(constraint="constant", hinge=False), [EdgeEdits()], 0, TrainConfig())
+    losses = way.epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)
+    assert losses["view bpr"].item() == pytest.approx(losses["bpr"].item())
+    assert losses["constraint users"].item() == pytest.approx(-0.1 * exp(1), rel=1e-5)
+    assert way._view(graph, 1).ub is graph.ub
+
+
+def test_the_constraint_warms_up(tiny: World) -> None:
+    encoder, graph, batch = setting("rgcn", tiny)
+    way = Counterfactual(ViewsConfig(warm_up=4), [one_edit(tiny)], 0, TrainConfig())
+    terms = [
+        way.epoch(encoder, graph, n, torch_generator(0, "noise"))(batch)["constraint users"].item() for n in (1, 4)
+    ]
+    assert terms[0] == pytest.approx(terms[1] / 4)
+
+
+def test_the_task_on_the_view_may_learn_the_views_choices(tiny: World) -> None:
+    encoder, graph, batch = setting("lightgcn", tiny)
+    fresh = EdgeEdits(drop={"ub": tiny.dataset.train[:-1]})  # one choice is left
+    views = ViewsConfig(view_positives=True, constraint="none")
+    seen: list[Batch] = []
+    task = type(encoder).task_losses
+    encoder.task_losses = lambda e, b: seen.append(b) or task(encoder, e, b)  # type: ignore[method-assign,func-returns-value]
+    Counterfactual(views, [fresh], 0, TrainConfig()).epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)
+    assert [len(b.ub.left) for b in seen] == [40, 1]
+    assert [seen[1].ub.left.item(), seen[1].ub.chosen.item()] == tiny.dataset.train[-1].tolist()
+
+
+def test_every_epoch_takes_one_of_the_views_and_all_get_their_turn(tiny: World) -> None:
+    graph = BundleGraph.of(tiny.dataset)
+    way = Counterfactual(ViewsConfig(), [one_edit(tiny) for _ in range(3)], 0, TrainConfig())
+    assert {id(way._view(graph, number)) for number in range(1, 30)} == {id(g) for g in way.graphs.values()}
+    assert len(way.graphs) == 3
+
+
+@pytest.mark.parametrize("model", GRAPH_MODELS)
+def test_every_graph_model_trains_with_views_and_is_told_apart_from_the_original(
+    model: str, shop: Path, tmp_path: Path, tiny: World
+) -> None:
+    runs.start(tmp_path / "run", config(shop, model), tiny.dataset)
+    last = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert {"bpr", "view bpr", "constraint users", "constraint bundles"} <= set(last["losses"])
+    assert np.isfinite(list(last["measures"].values())).all()
+    views, records = read_views(tmp_path / "run")
+    assert len(views) == len(records) == 4
+    assert set(records[0]) == ({"ub"} if model == "lightgcn" else {"ub", "ui", "bi"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"redraw": True}, {"sampler": "stochastic", "view_positives": True}, {"paradigm": "casr"}, {"nodes": 8}],
+    ids=str,
+)
+def test_a_run_with_views_resumes_to_the_same_bits(
+    changes: dict[str, object], shop: Path, tmp_path: Path, tiny: World
+) -> None:
+    settings = config(shop, **changes)  # type: ignore[arg-type]
+    runs.start(tmp_path / "straight" / "run", settings, tiny.dataset)
+    broken = tmp_path / "broken" / "run"
+    stops = iter([True, False, True])  # within the selection model, and again within the run
+    hooks = runs.Hooks(stop=lambda: next(stops, False))
+    runs.start(broken, settings, tiny.dataset, hooks)
+    for _ in range(3):
+        runs.resume(broken, hooks)
+    for name in ("best/model.safetensors", "views.safetensors"):
+        assert (tmp_path / "straight" / "run" / name).read_bytes() == (broken / name).read_bytes()
+
+
+def test_the_selection_model_is_trained_once_and_found_again(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "one", config(shop), tiny.dataset)
+    (selection,) = tmp_path.glob("selection-crosscbr-*")
+    before = (selection / "metrics.jsonl").stat().st_mtime_ns
+    runs.start(tmp_path / "two", config(shop, omega_u=0.5), tiny.dataset)
+    assert (selection / "metrics.jsonl").stat().st_mtime_ns == before
+    assert len(list(tmp_path.glob("selection-*"))) == 1
+    runs.start(tmp_path / "three", config(shop, rate=0.02), tiny.dataset)
+    assert len(list(tmp_path.glob("selection-*"))) == 2
+    assert json.loads((tmp_path / "one" / "selection.json").read_text())["run"] == selection.name
+
+
+def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "plain", config(shop, paradigm="original"), tiny.dataset)
+    runs.start(tmp_path / "other", config(shop, "lightgcn", paradigm="original"), tiny.dataset)
+    runs.start(tmp_path / "run", config(shop), tiny.dataset, selection=tmp_path / "plain")
+    assert not list(tmp_path.glob("selection-*"))
+    with pytest.raises(InputError, match="other: is a run of lightgcn, and pairs are to be judged by crosscbr"):
+        runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "other")
+    elsewhere = simulate("tiny", seed=5).dataset
+    with pytest.raises(InputError, match="plain: was trained on other data"):
+        runs.start(tmp_path / "bad", config(shop), elsewhere, selection=tmp_path / "plain")
+    with pytest.raises(InputError, match="add --paradigm clbr"):
+        plain = config(shop, paradigm="original")
+        runs.start(tmp_path / "bad", plain, tiny.dataset, selection=tmp_path / "plain")
+    with pytest.raises(InputError, match="no run there"):
+        runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "nowhere")
+    assert not (tmp_path / "bad").exists()
+
+
+def test_the_original_way_is_the_models_own_losses(tiny: World) -> None:
+    encoder, graph, batch = setting("bgcn", tiny)
+    found = Original().epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)
+    assert found["bpr"].item() == encoder.losses(graph, batch, torch_generator(0, "noise"))["bpr"].item()
+
+
+@pytest.mark.parametrize(
+    ("paradigm", "changes", "message"),
+    [
+        ("clbr", {"ratio_ub": 1.0}, "ratio_ub = 1.0"),
+        ("clbr", {"ratio_ui": -0.1}, "ratio_ui = -0.1"),
+        ("clbr", {"tau": 0.0}, "tau = 0.0"),
+        ("clbr", {"omega": 1.0}, r"unknown setting 'omega' of crosscbr, did you mean 'omega_u'\?|omega_b"),
+        ("clbr", {"constraint": "none", "view_weight": 0.0}, "the views have no part in it"),
+        ("casr", {"ratio_bi": 0.1}, "casr edits user-bundle pairs only"),
+        ("clbr", {"distance": "manhattan"}, "distance = 'manhattan'"),
+        ("original", {"omega_u": 1.0}, "'omega_u' is a setting of counterfactual views: add --paradigm clbr"),
+        ("clrb", {}, r"unknown paradigm 'clrb', did you mean 'clbr'\?"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    paradigm: str, changes: dict[str, object], message: str, shop: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        config(shop, paradigm=paradigm, **changes)
+
+
+@pytest.mark.parametrize("model", ["bprmf", "dam"])
+def test_a_model_without_a_graph_is_refused(model: str, shop: Path) -> None:
+    with pytest.raises(InputError, match=f"{model} makes no vectors of a graph, and clbr needs a model that does"):
+        config(shop, model)
+
+
+def test_settings_of_views_survive_their_file(shop: Path, tmp_path: Path) -> None:
+    wanted = config(shop, ratio_ub=0.02, omega_u=0.3)
+    (tmp_path / "config.toml").write_text(wanted.to_toml())
+    assert RunConfig.from_toml(tmp_path / "config.toml") == wanted
