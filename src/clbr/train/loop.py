@@ -70,11 +70,11 @@ def train(
             if not loss.isfinite():
                 raise InputError(f"the loss is {loss.item()} at epoch {epoch}, step {step}: {config}; try a lower rate")
             progress(step, steps)
-        tune, measures = {}, {}
+        tune = {}
         if epoch % config.evaluate_every == 0 or epoch == config.epochs:
             cut = int(config.metric.split("@")[1])
             tune = evaluate(model.recommender(graph), dataset, split="tune", ks={20, 40, cut}).means
-            measures = paradigm.measures(model, graph)
+        measures = paradigm.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, tune, perf_counter() - start, measures)
 

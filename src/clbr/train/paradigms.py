@@ -30,8 +30,8 @@ class Paradigm:
         """What to minimise in this epoch, as a function of the batch."""
         raise NotImplementedError
 
-    def measures(self, model: Model, graph: BundleGraph) -> dict[str, float]:
-        """What is worth following as the model learns."""
+    def measures(self, model: Model, graph: BundleGraph, number: int) -> dict[str, float]:
+        """What is worth following as the model learns, after epoch `number`."""
         return {}
 
 
@@ -90,8 +90,10 @@ class Counterfactual(Paradigm):
 
         return losses
 
-    def measures(self, model: Model, graph: BundleGraph) -> dict[str, float]:
-        """Alignment, uniformity and entropies of the paper's lemmas, over the views."""
+    def measures(self, model: Model, graph: BundleGraph, number: int) -> dict[str, float]:
+        """Alignment, uniformity and entropies of the paper's lemmas, over the views; after the first epoch, too."""
+        if not self.config.measure_every or (number > 1 and number % self.config.measure_every):
+            return {}
         assert isinstance(model, Encoder)
         views = [self._fixed(graph, index) for index in range(len(self.edits))]
         return measure(model, graph, views, self.config.tau, torch_generator(self.seed, "measured nodes"))

@@ -71,6 +71,9 @@ class ViewsConfig(Config):
     per_level: bool = Field(False, description="constrain each level's vectors by themselves, not side by side")
     nodes: int | None = Field(256, ge=2, description="users and bundles of a batch under the constraint; others wait")
     warm_up: int = Field(0, ge=0, description="epochs in which the constraint grows to its full weight")
+    measure_every: int = Field(
+        10, ge=0, description="epochs from one look at alignment and entropy to the next; 0: none"
+    )
 
     @model_validator(mode="after")
     def _has_a_part(self) -> Self:
