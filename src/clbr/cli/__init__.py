@@ -14,6 +14,8 @@ from clbr.cli.floors import floors
 from clbr.cli.train import EXAMPLE, evaluate, train
 from clbr.cli.tune import EXAMPLE as TUNE_EXAMPLE
 from clbr.cli.tune import tune
+from clbr.cli.views import EXAMPLE as VIEWS_EXAMPLE
+from clbr.cli.views import views
 from clbr.errors import InputError
 
 app = typer.Typer(
@@ -29,6 +31,7 @@ app.command()(evaluate)
 app.command()(compare)
 app.command()(models)
 app.command(epilog=TUNE_EXAMPLE)(tune)
+app.command(epilog=VIEWS_EXAMPLE)(views)
 app.command()(floors)
 app.command()(demo)
 

@@ -10,13 +10,17 @@ from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingCol
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from clbr.data.dataset import BundleDataset
     from clbr.data.describe import Description
     from clbr.evaluation.protocol import Evaluation
     from clbr.train.loop import Epoch
     from clbr.train.run import Counters
     from clbr.train.settings import RunConfig
     from clbr.train.study import Record
+    from clbr.views.samplers import Record as Record_
+    from clbr.views.summary import Extreme, RelationSummary
 
+RELATIONS = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
 
@@ -98,6 +102,40 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
             rows.append([f"{short}@{k}", *(f"{100 * result[f'{name}@{k}']:.2f}" for result in results.values())])
         rows.append([f"popularity@{k}", *(f"{result[f'popularity@{k}']:.1f}" for result in results.values())])
     table(title, ["", *results], rows)
+
+
+def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Record_"]) -> None:
+    """What views did, a column for each relation; means over the views."""
+    rows = [
+        ["edges", *(f"{line.edges:,}" for line in lines)],
+        ["added", *(f"{line.added:,.0f}" for line in lines)],
+        ["dropped", *(f"{line.dropped:,.0f}" for line in lines)],
+        ["nodes whose degree changed", *(f"{line.nodes:.1%}" for line in lines)],
+        ["  by, on average", *(f"{line.change:.2f}" for line in lines)],
+        ["  at most, in any view", *(f"{line.largest:,}" for line in lines)],
+        ["nodes left without an edge", *(f"{line.bared:,.0f}" for line in lines)],
+        ["nodes that got a first edge", *(f"{line.reached:,.0f}" for line in lines)],
+        ["edits shared by two views", *(f"{line.shared:.1%}" for line in lines)],
+    ]
+    for what in ("pass rate of additions", "pass rate of drops"):
+        if records and all(what in found for found in records[0].values()):
+            rates = [sum(record[line.relation][what] for record in records) / len(records) for line in lines]
+            rows.append([what, *(f"{rate:.2%}" for rate in rates)])
+    table(title, ["mean over the views", *(RELATIONS[line.relation] for line in lines)], rows)
+
+
+def extremes(dataset: "BundleDataset", found: Sequence["Extreme"]) -> None:
+    """Edits that stand out, by name where there are names."""
+    nodes = {"u": dataset.users, "b": dataset.bundles, "i": dataset.items}
+    for added, title in ((True, "Added, of the highest relevance"), (False, "Dropped, of the lowest relevance")):
+        rows = []
+        for edit in found:
+            if edit.added == added:
+                left, right = (nodes[letter] for letter in edit.relation)
+                what = f"{left.kind} {left.label(edit.left)}  -  {right.kind} {right.label(edit.right)}"
+                rows.append([what, f"{edit.relevance:.3f}"])
+        if rows:
+            table(f"\n{title}", ["", "relevance"], rows)
 
 
 class Training:

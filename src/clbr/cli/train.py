@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from clbr.train.settings import RunConfig
 
 EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
-SIDES = {"u": "user", "b": "bundle", "i": "item"}
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to use; all cores if left out.")]
 
 
@@ -77,12 +76,12 @@ def train(
 
 
 def _warn_of_idle_edits(config: "RunConfig") -> None:
+    from clbr.cli.show import RELATIONS
     from clbr.models.registry import find_model
 
     for relation in config.views.ratios if config.views else ():
         if relation not in find_model(config.model).relations:
-            left, right = (SIDES[letter] for letter in relation)
-            what = f"{config.model} does not look at {left}-{right} pairs: editing them is without effect"
+            what = f"{config.model} does not look at {RELATIONS[relation]} pairs: editing them is without effect"
             typer.echo(f"warning: {what} (ratio_{relation} is taken as 0)", err=True)
 
 

@@ -221,6 +221,18 @@ def _judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
         return model.encode(BundleGraph.of(dataset))
 
 
+def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
+    if (folder / SELECTION_SETTINGS).exists():
+        return _judgement(folder, dataset)
+    config = read_config(folder)
+    model = make_model(config.model, config.settings, dataset)
+    assert isinstance(model, Encoder)
+    read_model(folder / BEST, model)
+    with torch.no_grad():
+        return model.encode(BundleGraph.of(dataset))
+
+
 def _metrics_until(folder: Path, epoch: int) -> list[str]:
     """The lines of metrics up to the checkpoint; what a killed run wrote after it will be written again."""
     path = folder / "metrics.jsonl"

@@ -28,6 +28,15 @@ def write_views(folder: Path, views: list[EdgeEdits], records: list[Record]) -> 
     write_whole(folder / PAIRS, save(tensors))
 
 
+def read_run_views(folder: Path, expected: bool) -> tuple[list[EdgeEdits], list[Record]]:
+    """The views of a run that is to have some."""
+    if not expected:
+        raise InputError(f"{folder}: was trained without views; make some with clbr train ... --paradigm clbr")
+    if not (folder / PAIRS).exists():
+        raise InputError(f"{folder}: has no views yet; first: clbr train --resume {folder}")
+    return read_views(folder)
+
+
 def read_views(folder: Path) -> tuple[list[EdgeEdits], list[Record]]:
     """The views of a run and their records."""
     try:

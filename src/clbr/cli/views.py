@@ -1,0 +1,37 @@
+"""clbr views: what a run's counterfactual views changed."""
+
+import json as json_
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLE = "Example: clbr views runs/first"
+
+
+def views(
+    run: Annotated[Path, typer.Argument(help="A run that clbr train --paradigm clbr (or casr) made.")],
+    pairs: Annotated[int, typer.Option(min=0, help="So many pairs of the highest and lowest relevance.")] = 3,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show what the views of a run changed: counts, degrees, nodes left without an edge, and the boldest edits."""
+    from clbr.cli import show
+    from clbr.graph.bundle_graph import BundleGraph
+    from clbr.train.run import read_config, read_dataset, view_judgement
+    from clbr.views.files import read_run_views
+    from clbr.views.summary import extremes, summarise
+
+    config = read_config(run)
+    edits, records = read_run_views(run, config.views is not None)
+    dataset = read_dataset(run, config)
+    lines = summarise(BundleGraph.of(dataset), edits)
+    boldest = extremes(edits, view_judgement(run, dataset), pairs)
+    if json:
+        found = {"relations": [asdict(line) for line in lines], "records": records}
+        typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in boldest]}))
+    else:
+        show.views(f"{run}: {len(edits)} views of {dataset.name}", lines, records)
+        show.extremes(dataset, boldest)
+        if config.views is not None and config.views.redraw:
+            typer.echo("\nThis run draws a new view every epoch; these are drawn in the same way.")

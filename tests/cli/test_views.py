@@ -1,0 +1,66 @@
+"""Training with views, and looking at them, as one types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clbr import World, save
+from typed import Run
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
+
+
+def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tmp_path: Path) -> None:
+    words = ("--paradigm", "clbr", "--epochs", "2", "--set", "ratio_ub=0.05", "--out", "runs/first")
+    code, out, err = run("train", shop, "--model", "crosscbr", *words)
+    assert (code, err) == (0, "")
+    code, out, err = run("views", "runs/first")
+    assert (code, err) == (0, "")
+    assert "4 views of tiny" in out
+    assert "nodes left without an edge" in out
+    assert "Added, of the highest relevance" in out
+    assert "gift box" in out or "starter kit" in out or "shelf" in out or "box" in out
+    code, out, _ = run("views", "runs/first", "--json", "--pairs", "1")
+    found = json.loads(out)
+    assert [line["relation"] for line in found["relations"]] == ["ub", "ui", "bi"]
+    assert found["relations"][0]["added"] + found["relations"][0]["dropped"] == 2915 * 5 // 100
+    assert len(found["extremes"]) <= 6
+
+
+def test_an_edit_without_effect_is_warned_of(run: Run, shop: Path) -> None:
+    words = ("--paradigm", "clbr", "--epochs", "1", "--set", "ratio_bi=0", "--out", "runs/light")
+    code, _, err = run("train", shop, "--model", "lightgcn", *words)
+    assert code == 0
+    assert err.splitlines() == [
+        "warning: lightgcn does not look at user-item pairs: editing them is without effect (ratio_ui is taken as 0)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "bprmf", "--paradigm", "clbr"], "bprmf makes no vectors of a graph"),
+        (["--model", "dam", "--paradigm", "casr"], "dam makes no vectors of a graph"),
+        (["--model", "bgcn", "--paradigm", "clrb"], "unknown paradigm 'clrb'"),
+        (["--model", "bgcn", "--paradigm", "clbr", "--set", "ratio_ub=1.5"], "ratio_ub = 1.5"),
+        (["--model", "bgcn", "--set", "ratio_ub=0.1"], "add --paradigm clbr"),
+        (["--model", "bgcn", "--paradigm", "clbr", "--selection", "nowhere"], "no run there"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(words: list[str], message: str, run: Run, shop: Path) -> None:
+    code, out, err = run("train", shop, *words, "--out", "runs/x")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert message in err
+    assert not Path("runs").exists()
+
+
+def test_a_run_without_views_has_none_to_show(run: Run, shop: Path) -> None:
+    run("train", shop, "--model", "bprmf", "--epochs", "1", "--out", "runs/plain")
+    code, _, err = run("views", "runs/plain")
+    assert code == 2
+    assert "was trained without views; make some with clbr train ... --paradigm clbr" in err

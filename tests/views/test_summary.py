@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clbr import BundleDataset, InputError
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Level
+from clbr.views.edits import EdgeEdits
+from clbr.views.files import read_views, write_views
+from clbr.views.summary import extremes, summarise
+
+
+def pairs(*given: tuple[int, int]) -> np.ndarray:
+    return np.array(given, np.int32)
+
+
+def test_what_views_did_worked_out_by_hand(small: BundleDataset) -> None:
+    """Training pairs (0,0) (0,1) (1,1) (2,1) (2,2): bundle 3 has no user, user 1 has one bundle."""
+    one = EdgeEdits(add={"ub": pairs((0, 3), (2, 3))}, drop={"ub": pairs((1, 1))})
+    other = EdgeEdits(add={"ub": pairs((0, 3))})
+    (line,) = summarise(BundleGraph.of(small), [one, other])
+    assert (line.relation, line.edges) == ("ub", 5)
+    assert (line.added, line.dropped) == (1.5, 0.5)
+    assert line.nodes == pytest.approx((5 / 7 + 2 / 7) / 2)  # users 0, 1, 2 and bundles 1, 3; then user 0 and bundle 3
+    assert line.change == pytest.approx((6 / 5 + 1) / 2)  # bundle 3 by two, the others by one
+    assert line.largest == 2
+    assert line.bared == 0.5  # user 1, in the first view
+    assert line.reached == 1  # bundle 3, in both
+    assert line.shared == pytest.approx(1 / 3)  # of the first view's three edits
+
+
+def test_the_boldest_edits_come_first(small: BundleDataset) -> None:
+    scores = torch.tensor([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0]])
+    vectors = Embeddings({"only": Level(scores, torch.eye(4))})
+    view = EdgeEdits(add={"ub": pairs((0, 2), (1, 3), (0, 3))}, drop={"ub": pairs((2, 2), (0, 1), (0, 0))})
+    found = extremes([view, view], vectors, 2)
+    assert [(edit.left, edit.right, edit.relevance, edit.added) for edit in found] == [
+        (1, 3, 8.0, True),
+        (0, 3, 4.0, True),
+        (0, 0, 1.0, False),
+        (0, 1, 2.0, False),
+    ]
+
+
+def test_views_survive_their_files(tmp_path: Path) -> None:
+    views = [EdgeEdits(add={"ub": pairs((0, 3))}, drop={"bi": pairs((1, 1))}), EdgeEdits()]
+    write_views(tmp_path, views, [{"ub": {"added": 1}, "bi": {"added": 0}}, {}])
+    again, records = read_views(tmp_path)
+    assert again[0].add["ub"].tolist() == [[0, 3]]
+    assert again[0].drop["bi"].tolist() == [[1, 1]]
+    assert not any(again[1].touches(relation) for relation in ("ub", "ui", "bi"))
+    assert records[0]["ub"]["added"] == 1
+
+
+def test_damaged_views_are_refused(tmp_path: Path) -> None:
+    write_views(tmp_path, [EdgeEdits()], [{}])
+    (tmp_path / "views.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="views.safetensors: not a set of views"):
+        read_views(tmp_path)
