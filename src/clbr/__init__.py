@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clbr.models.ease import EASE, EASEConfig
     from clbr.models.interface import Recommender
     from clbr.models.popularity import Popularity
+    from clbr.models.registry import register
     from clbr.train.fit import Trained, fit
     from clbr.views.edits import EdgeEdits
 
@@ -55,6 +56,7 @@ _HOMES = {
     "EASEConfig": "models.ease",
     "Recommender": "models.interface",
     "Popularity": "models.popularity",
+    "register": "models.registry",
     "Trained": "train.fit",
     "fit": "train.fit",
     "EdgeEdits": "views.edits",
@@ -80,6 +82,7 @@ __all__ = [
     "import_tables",
     "load",
     "rank",
+    "register",
     "save",
     "simulate",
 ]

@@ -27,6 +27,13 @@ MODELS: dict[str, type[Model]] = {
 }
 
 
+def register(name: str, model: type[Model]) -> None:
+    """Make a model of one's own known by a name, to `fit`, `compose` and all that takes a model's name."""
+    if name in MODELS and MODELS[name] is not model:
+        raise InputError(f"there is a model '{name}' already; choose another name")
+    MODELS[name] = model
+
+
 def find_model(name: str) -> type[Model]:
     """A model's class by its name."""
     if name not in MODELS:

@@ -137,7 +137,7 @@ class Scored(Sampler):
         """Left and right vectors, level by level, whose inner products are the relevance of pairs."""
         one, other = SIDES[relation]
         sides = [(level.side(one), level.side(other)) for level in self.embeddings.levels.values()]
-        both = [(left, right) for left, right in sides if left is not None and right is not None]
+        both = [(a.detach().cpu(), b.detach().cpu()) for a, b in sides if a is not None and b is not None]
         if not both:
             raise InputError(f"{relation}: the model has no vectors to judge such pairs by; set its ratio to 0")
         return both
