@@ -24,6 +24,14 @@ def test_dropout_strikes_its_share_keeps_the_mean_and_the_seed(rate: float) -> N
     assert not torch.equal(struck, dropout(x, rate, torch_generator(1, "noise")))
 
 
+def test_a_rate_next_to_one_strikes_almost_all_and_not_more() -> None:
+    x = torch.ones(1000, 64)
+    struck = dropout(x, 0.9999, torch_generator(0, "noise"))
+    assert struck.unique().tolist() == [0.0, 256.0]
+    grown, _ = grow(x, torch.zeros(64), x, 0.9999, torch_generator(0, "noise"))
+    assert grown.unique().tolist() == [0.0, 256.0]
+
+
 def test_no_generator_no_dropout() -> None:
     x = torch.randn(3, 3)
     assert dropout(x, 0.5, None) is x

@@ -44,7 +44,7 @@ class _UnitRows(torch.autograd.Function):
 
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Strike each entry with probability `rate` (to 1/256) and scale the rest up; without a generator do nothing."""
-    struck = round(rate * 256)
+    struck = _struck(rate)
     if generator is None or not struck:
         return x
     return x * _kept(x, draw_key(generator), struck)
@@ -57,7 +57,7 @@ def grow(
 
     One pass over memory forward and one back: written with torch's own operations it is half of a BGCN step.
     """
-    struck = 0 if generator is None else round(rate * 256)
+    struck = 0 if generator is None else _struck(rate)
     key = draw_key(generator) if generator is not None and struck else 0
     if _compiled(message):
         grown, unit = _Grow.apply(message, bias, hidden, key, struck)  # type: ignore[no-untyped-call]
@@ -99,6 +99,11 @@ class _Grow(torch.autograd.Function):
 def draw_key(generator: torch.Generator) -> int:
     """What a sequence of random words is known by."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+
+
+def _struck(rate: float) -> int:
+    """How many of 256 entries are struck: never all, or there were nothing to scale up."""
+    return min(255, round(rate * 256))
 
 
 def _kept(x: Tensor, key: int, struck: int) -> Tensor:
