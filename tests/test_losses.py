@@ -28,6 +28,16 @@ def test_info_nce_equals_cross_entropy_with_every_row_written_out(temperature: f
         torch.testing.assert_close(mine, theirs, atol=1e-9, rtol=1e-6)
 
 
+@pytest.mark.parametrize("temperature", [0.03, 0.01, 1e-4])
+def test_info_nce_is_finite_where_no_row_resembles_another(temperature: float) -> None:
+    one = normalize(torch.randn(5, 3, generator=torch.Generator().manual_seed(0))).abs().requires_grad_()
+    other = -one.detach()
+    ours = info_nce(one, other, torch.ones(5), temperature)
+    plain = cross_entropy(one @ other.T / temperature, torch.arange(5))
+    torch.testing.assert_close(ours, plain)
+    torch.testing.assert_close(torch.autograd.grad(ours, one), torch.autograd.grad(plain, one), rtol=1e-4, atol=1e-3)
+
+
 def test_the_gradient_of_info_nce_is_right() -> None:
     one, other = (normalize(torch.randn(6, 4, dtype=torch.float64)).requires_grad_() for _ in range(2))
     counts = torch.tensor([1.0, 2.0, 1.0, 1.0, 3.0, 1.0], dtype=torch.float64)

@@ -23,6 +23,10 @@ def info_nce(one: Tensor, other: Tensor, counts: Tensor, temperature: float) -> 
     return loss
 
 
+UNDERFLOW = 40
+"""exp(-2 * 40) is still a number in single precision."""
+
+
 class _InfoNCE(torch.autograd.Function):
     """By hand, because it is half of a CrossCBR step: the (n, n) matrix is written once and changed in place."""
 
@@ -30,12 +34,14 @@ class _InfoNCE(torch.autograd.Function):
     def forward(context: Any, one: Tensor, other: Tensor, counts: Tensor, temperature: float) -> Tensor:
         scaled = one / temperature
         counted = other * counts[:, None]
-        weights = torch.mm(scaled, other.T).sub_(1 / temperature).exp_()  # at most 1: cosines are
-        sums = torch.mv(weights, counts)
+        weights = torch.mm(scaled, other.T)
+        # Cosines lie in [-1, 1], so 1 / temperature will do as every row's largest, unless it lets a row vanish.
+        largest = weights.amax(1) if 1 / temperature > UNDERFLOW else weights.new_full((len(one),), 1 / temperature)
+        sums = torch.mv(weights.sub_(largest[:, None]).exp_(), counts)
         share = counts / counts.sum()
         context.save_for_backward(scaled, other, counted, weights, sums, counts, share)
         context.temperature = temperature
-        return (share * (sums.log() + 1 / temperature - (scaled * other).sum(1))).sum()
+        return (share * (sums.log() + largest - (scaled * other).sum(1))).sum()
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
