@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
-from clbr import BundleDataset, InputError, World, save
+from clbr import BundleDataset, InputError, World, fit, save
 from clbr.graph import kernels
 from clbr.models.registry import MODELS
 from clbr.train import run as runs
@@ -164,7 +165,9 @@ def test_the_rate_decays_by_its_factor(tiny: World) -> None:
 def test_a_loss_that_is_no_number_stops_with_step_and_settings(tiny: World) -> None:
     settings = TrainConfig(epochs=3, rate=1e30)
     model = runs.make_model("lightgcn", {}, tiny.dataset, runs.torch_generator(0, "init"))
-    with pytest.raises(InputError, match=r"the loss is (nan|inf) at epoch \d, step \d.*rate=1e\+30.*try a lower rate"):
+    with pytest.raises(
+        InputError, match=r"the loss is (nan|inf) at epoch \d, step \d: dimension=64.*rate=1e\+30.*try a lower rate"
+    ):
         list(train(model, make_optimiser(model, settings), tiny.dataset, settings, seed=0))
 
 
@@ -266,6 +269,17 @@ def test_unknown_models_and_presets_are_refused(tiny: World) -> None:
     lonely = BundleDataset(**{**vars_of(tiny.dataset), "ui": tiny.dataset.ui[:0]})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="tiny has no user-item pairs, and crosscbr cannot do without them"):
         runs.make_model("crosscbr", {}, lonely)
+    with pytest.raises(InputError, match="tiny has no user-item pairs, and dam cannot do without them"):
+        runs.make_model("dam", {}, lonely)
+    runs.make_model("dam", {"item_task": 0.0}, lonely)
+
+
+def test_where_everyone_has_every_item_only_bundles_are_learned_from() -> None:
+    dataset = make_dataset(ui=np.array([[user, item] for user in range(3) for item in range(5)]))
+    assert fit(dataset, "dam", epochs=1).config.model == "dam"
+    everything = np.array([[user, bundle] for user in range(2) for bundle in range(4)])
+    with pytest.raises(InputError, match="no choice to learn from"):
+        fit(make_dataset(train=everything, tune=np.array([[2, 0]]), test=np.array([[2, 1]])), "bprmf", epochs=1)
 
 
 def vars_of(dataset: BundleDataset) -> dict[str, object]:

@@ -47,12 +47,12 @@ def make_model(
     """A model for a data set, with its parameters drawn if there is a generator to draw from."""
     kind = find_model(name)
     config = kind.settings.make(settings, f"settings of {name}")
-    for relation in kind.relations:
-        if relation != "ub" and not len(getattr(dataset, relation)):
-            what = {"ui": "user-item", "bi": "bundle-item"}[relation]
-            raise InputError(f"{dataset.name} has no {what} pairs, and {name} cannot do without them")
     sizes = (len(dataset.users), len(dataset.bundles), len(dataset.items))
     model: Model = kind(config, *sizes)  # type: ignore[call-arg]
+    for relation, what in (("ui", "user-item"), ("bi", "bundle-item")):
+        needed = relation in kind.relations or (relation == "ui" and model.learns_items)
+        if needed and not len(getattr(dataset, relation)):
+            raise InputError(f"{dataset.name} has no {what} pairs, and {name} cannot do without them")
     if generator is not None:
         with torch.no_grad():
             model.initialise(generator)

@@ -49,6 +49,9 @@ class Choices:
         # Someone who has everything teaches nothing: there is nothing that she did not choose.
         self.pairs = pairs[self.negatives.missing[pairs[:, 0]] > 0].astype(np.int64)
 
+    def __len__(self) -> int:
+        return len(self.pairs)
+
     def epoch(
         self, size: int, negatives: int, rng: np.random.Generator, hard: "HardNegatives | None" = None
     ) -> Iterator[Triples]:

@@ -45,6 +45,8 @@ def train(
     paradigm = paradigm or Original()
     graph, device = BundleGraph.of(dataset), next(model.parameters()).device
     choices = Choices(dataset.train, graph.ub.shape)
+    if not choices:
+        raise InputError(f"{dataset.name}: whoever has a bundle has them all, so there is no choice to learn from")
     item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # made when first needed
     steps = -(-len(choices.pairs) // config.batch)
@@ -68,7 +70,8 @@ def train(
             optimiser.step()
             losses = losses + torch.stack([term.detach() for term in terms.values()])
             if not loss.isfinite():
-                raise InputError(f"the loss is {loss.item()} at epoch {epoch}, step {step}: {config}; try a lower rate")
+                where = f"epoch {epoch}, step {step}: {model.config} {config}"
+                raise InputError(f"the loss is {loss.item()} at {where}; try a lower rate")
             progress(step, steps)
         tune = {}
         if epoch % config.evaluate_every == 0 or epoch == config.epochs:
