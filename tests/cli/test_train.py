@@ -1,12 +1,18 @@
 import json
+import re
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from clbr import World, save
+from clbr.train import environment
 from clbr.train.settings import compose
 from conftest import make_dataset
 from typed import Run, snapshot
+
+train_command = import_module("clbr.cli.train")
 
 
 @pytest.fixture
@@ -55,6 +61,45 @@ def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path
     before = snapshot(tmp_path / "run")
     assert run("train", "--resume", "run")[0] == 0
     assert snapshot(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    "words", [["--set", "rate=1"], ["--seed", 0], ["--epochs", 9], ["--model", "bgcn"], ["--preset", "youshu"]]
+)
+def test_resuming_refuses_settings_and_other_data(run: Run, shop: Path, tmp_path: Path, words: list[object]) -> None:
+    run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
+    other = save(make_dataset(), tmp_path / "other")
+    before = snapshot(tmp_path)
+    code, _, err = run("train", "--resume", "run", *words)
+    assert (code, f"leave out {words[0]}" in err) == (2, True)
+    code, _, err = run("train", other, "--resume", "run")
+    assert (code, "is not the data set that run was trained on" in err) == (2, True)
+    assert snapshot(tmp_path) == before
+
+
+def test_resuming_uses_as_many_threads_as_the_run_began_with(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
+    told = tmp_path / "run" / "environment.json"
+    told.write_text(re.sub(r'"threads": \d+', '"threads": 3', told.read_text()))
+    asked: list[int | None] = []
+    monkeypatch.setattr(environment, "use_threads", asked.append)
+    run("train", "--resume", "run")
+    run("train", "--resume", "run", "--threads", 1)
+    assert asked == [3, 1]
+
+
+def test_before_the_first_look_at_tune_no_best_is_told(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_command, "ctrl_c", lambda first: nullcontext(lambda: True))  # Ctrl-C at once
+    words = ("train", shop, "--model", "bprmf", "--epochs", 4, "--set", "evaluate_every=3", "--out")
+    code, out, _ = run(*words, "run")
+    assert (code, "run: bprmf, epoch 1, tune not looked at yet\ngo on: clbr train --resume run" in out) == (130, True)
+    _, out, err = run(*words, "other", "--json")
+    assert len(out.splitlines()) == 1
+    assert "go on: clbr train --resume other" in err
 
 
 def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:

@@ -18,6 +18,7 @@ from clbr.train import run as runs
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
 from conftest import make_dataset, small_disk
+from typed import snapshot
 
 COMMAND = [sys.executable, "-c", "from clbr.cli import main; main()", "train"]
 
@@ -185,6 +186,52 @@ def test_resuming_with_other_data_or_a_damaged_checkpoint_is_refused(tmp_path: P
         runs.resume(tmp_path / "run")
     with pytest.raises(InputError, match="no run there"):
         runs.resume(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("config.toml", "rate = 0.01", "rate = 0.5", "is of a run with other settings"),
+        ("config.toml", 'model = "bprmf"', 'model = "lightgcn"', "other settings|unknown key"),
+        ("config.toml", "dimension = 64", "dimension = 8", "is of a run with other settings"),
+        ("last/state.json", '"epoch": 2', '"epoch": 1', "the checkpoint is damaged .*state.json has another checksum"),
+        ("last/state.json", "{", "", "the checkpoint is damaged"),
+        ("metrics.jsonl", '"number"', '"numbr"', "metrics.jsonl: is damaged"),
+        ("environment.json", "{", "", "environment.json: is damaged"),
+        ("environment.json", "fingerprint", "thumbprint", "environment.json: is damaged"),
+    ],
+)
+def test_resuming_with_other_settings_or_a_damaged_record_is_refused_and_changes_nothing(
+    shop: Path, tmp_path: Path, tiny: World, file: str, old: str, new: str, message: str
+) -> None:
+    runs.start(tmp_path / "run", config(shop, "bprmf", epochs=2), tiny.dataset)
+    path = tmp_path / "run" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match=message):
+        runs.resume(tmp_path / "run")
+    assert snapshot(tmp_path) == before
+
+
+def test_best_weights_with_a_flipped_bit_are_refused(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "run", config(shop, "bprmf", epochs=1), tiny.dataset)
+    path = tmp_path / "run" / "best" / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="not the weights of this model .*another checksum"):
+        runs.evaluate_run(tmp_path / "run", split="tune", ks=[20])
+
+
+def test_a_run_goes_on_where_its_data_were_moved_to_and_on_its_own_device(
+    tmp_path: Path, tiny: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = save(tiny.dataset, tmp_path / "data")
+    runs.start(tmp_path / "run", config(data, "bprmf"), tiny.dataset, runs.Hooks(stop=lambda: True), device="cpu")
+    data.rename(tmp_path / "moved")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a GPU that was not there before
+    assert runs.resume(tmp_path / "run", data=tmp_path / "moved").epoch == 6
 
 
 def test_a_run_in_use_is_refused(shop: Path, tmp_path: Path, tiny: World) -> None:

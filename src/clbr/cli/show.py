@@ -159,8 +159,8 @@ class Training:
         """Tell the epoch's outcome."""
         losses = " ".join(f"{name} {value:.4f}" for name, value in epoch.losses.items())
         tune = f"tune {100 * epoch.tune[self.metric]:.2f} " if epoch.tune else ""
-        best = f"best {100 * counters.best:.2f} at {counters.best_epoch}"
-        self.told = f"epoch {epoch.number}: {losses}, {tune}{best}, {epoch.seconds:.1f} s an epoch,"
+        best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
+        self.told = f"epoch {epoch.number}: {losses}, {tune}{best}{epoch.seconds:.1f} s an epoch,"
         self.bar.update(self.task, completed=epoch.number, description=self.told)
 
 

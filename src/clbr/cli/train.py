@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clbr.train.settings import RunConfig
 
 EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads to use; all cores if left out.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
 
 
 def train(
@@ -24,12 +24,12 @@ def train(
     model: Annotated[str | None, typer.Option(help="Which model; clbr models lists them.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help="Known good settings: youshu, netease, or a TOML file.")] = None,
-    paradigm: Annotated[str, typer.Option(help="original, clbr or casr: without views or with.")] = "original",
+    paradigm: Annotated[str | None, typer.Option(help="original (the default), clbr or casr: with views.")] = None,
     selection: Annotated[Path | None, typer.Option(help="A run of the model to judge pairs by; else trained.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value, of the model or the training.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
-    resume: Annotated[Path | None, typer.Option(help="Go on with this run; needs nothing else.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Equal seeds give equal weights; 0 if left out.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this run; DATA only if it was moved.")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON line for each epoch.")] = False,
     threads: Threads = None,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
@@ -41,6 +41,13 @@ def train(
     from clbr.train.environment import use_threads
     from clbr.train.settings import compose, parse_changes
 
+    if resume:
+        given = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
+        given |= {"paradigm": paradigm, "selection": selection}
+        if more := [f"--{option}" for option, value in given.items() if value not in (None, [])]:
+            raise InputError(f"--resume goes on with the run's own settings: leave out {', '.join(more)}")
+        config = run.read_config(resume)
+        threads = threads or run.read_origin(resume).threads
     use_threads(threads)
     folder = resume or out
     if folder is None or (resume is None and (data is None or model is None)):
@@ -54,23 +61,21 @@ def train(
 
         hooks = run.Hooks(epoch=heard, step=screen.step, stop=stopped)
         if resume:
-            screen.begin(run.read_config(resume))
-            counters = run.resume(resume, hooks, device)
+            screen.begin(config)
+            counters = run.resume(resume, hooks, device, data)
         else:
             assert data is not None and model is not None
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
-            config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
+            config = compose(
+                str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=paradigm or "original"
+            )
             _warn_of_idle_edits(config)
             screen.begin(config)
             counters = run.start(folder, config, load(data), hooks, device, selection)
-    config = run.read_config(folder)
-    if not json:
-        typer.echo(
-            f"{folder}: {config.model}, epoch {counters.epoch}, best {config.train.metric} on tune "
-            f"{100 * counters.best:.2f} at epoch {counters.best_epoch}"
-        )
-        again = f"clbr train --resume {folder}" if stopped() else f"clbr evaluate {folder}"
-        typer.echo(f"{'go on' if stopped() else 'next'}: {again}")
+    best = f"best {config.train.metric} on tune {100 * counters.best:.2f} at epoch {counters.best_epoch}"
+    outcome = best if counters.best_epoch else "tune not looked at yet"
+    again = f"go on: clbr train --resume {folder}" if stopped() else f"next: clbr evaluate {folder}"
+    typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {outcome}\n{again}", err=json)
     if stopped():
         raise typer.Exit(130)
 

@@ -17,14 +17,19 @@ STATE = "state.json"
 
 
 def write_model(path: Path, model: torch.nn.Module) -> None:
-    """A model's parameters in one file."""
-    write_whole(path, save(_plain(model.state_dict())))
+    """A model's parameters in one file, with their checksum in its header."""
+    tensors = _plain(model.state_dict())
+    write_whole(path, save(tensors, {"sha256": _parts(save(tensors))[1]}))
 
 
 def read_model(path: Path, model: torch.nn.Module) -> None:
     """Put the parameters of a file into a model of the same shape."""
+    content = read_bytes(path)
     try:
-        model.load_state_dict(load(read_bytes(path)))
+        stated, found = _parts(content)
+        if stated not in (None, found):
+            raise ValueError("they have another checksum than when they were written")
+        model.load_state_dict(load(content))
     except Exception as error:  # safetensors and torch raise many kinds; all mean the same here
         raise InputError(f"{path}: not the weights of this model ({str(error).splitlines()[0]})") from None
 
@@ -43,16 +48,22 @@ def write_checkpoint(
     tensors = f"tensors-{counters['epoch']}.safetensors"
     write_whole(folder / tensors, content)
     state = counters | {"tensors": tensors, "sha256": sha256(content).hexdigest()}
-    write_whole(folder / STATE, json.dumps(state).encode())
+    write_whole(folder / STATE, json.dumps(state | {"checksum": _checksum(state)}).encode())
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != tensors:
             old.unlink()
 
 
-def read_checkpoint(folder: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restore model and optimiser; gives the counters."""
+def read_checkpoint(
+    folder: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer, settings: str
+) -> dict[str, Any]:
+    """Restore model and optimiser; gives the counters. Refused if it was not made with these settings."""
     try:
         state: dict[str, Any] = json.loads(read_bytes(folder / STATE))
+        if state.pop("checksum", None) != _checksum(state):
+            raise ValueError(f"{STATE} has another checksum than when it was written")
+        if state["settings"] != settings:
+            raise InputError(f"{folder}: is of a run with other settings; put its config.toml back, or train anew")
         content = read_bytes(folder / state["tensors"])
         if sha256(content).hexdigest() != state["sha256"]:
             raise ValueError(f"{state['tensors']} has another checksum than when it was written")
@@ -69,6 +80,17 @@ def read_checkpoint(folder: Path, model: torch.nn.Module, optimiser: torch.optim
     except Exception as error:
         raise InputError(f"{folder}: the checkpoint is damaged ({str(error).splitlines()[0]}); train anew") from None
     return state
+
+
+def _checksum(state: dict[str, Any]) -> str:
+    return sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _parts(content: bytes) -> tuple[str | None, str]:
+    """The checksum that the header of a safetensors file states, if it does, and that of what follows the header."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    stated: str | None = json.loads(content[8:end]).get("__metadata__", {}).get("sha256")
+    return stated, sha256(content[end:]).hexdigest()
 
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.read import load
+from clbr.data.read import load, read_bytes
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import is_unfinished, sweep_files, write_whole
@@ -80,8 +80,7 @@ def start(
 ) -> Counters:
     """Begin a run in a new or empty folder and train it to its end; `selection` is a run to judge pairs by."""
     place = find_device(device)
-    if folder.exists() and not (folder.is_dir() and _unbegun(folder)):
-        raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
+    _refuse_begun(folder)
     make_model(config.model, config.settings, dataset)  # refuse what cannot be, before anything is written
     if selection is not None:
         _refuse_selection(selection, config, dataset)
@@ -90,6 +89,7 @@ def start(
     except OSError as error:
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     with locked(folder):
+        _refuse_begun(folder)  # someone may have begun there meanwhile
         sweep_files(folder)
         environment = json.dumps(describe_environment(dataset, place), indent=2)
         write_whole(folder / "environment.json", environment.encode())
@@ -99,27 +99,34 @@ def start(
         return _train(folder, config, dataset, hooks or Hooks(), place)
 
 
-def _unbegun(folder: Path) -> bool:
-    """Empty, but for what a start that was killed at once leaves."""
-    early = (".lock", "environment.json", SELECTION, SELECTION_SETTINGS)
-    return all(path.name in early or is_unfinished(path) for path in folder.iterdir())
+def _refuse_begun(folder: Path) -> None:
+    """Refuse a place that holds anything but what a start that was killed at once leaves."""
+    left = (".lock", "environment.json", SELECTION, SELECTION_SETTINGS)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: there is a file of this name; choose another --out")
+    if folder.exists() and not all(path.name in left or is_unfinished(path) for path in folder.iterdir()):
+        raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
 
 
-def resume(folder: Path, hooks: Hooks | None = None, device: str = "auto") -> Counters:
-    """Go on with a run that was stopped or killed, to the same end as if it had not been."""
+def resume(folder: Path, hooks: Hooks | None = None, device: str = "auto", data: Path | None = None) -> Counters:
+    """Go on with a run that was stopped or killed, to the same end as if it had not been.
+
+    `data` is where its data set lies now, if it was moved. The device is the run's own unless another is asked for.
+    """
     config = read_config(folder)
-    dataset = read_dataset(folder, config)
+    dataset = read_dataset(folder, config, data)
+    place = find_device(read_origin(folder).device if device == "auto" else device)
     with locked(folder):
         sweep_files(folder)
-        return _train(folder, config, dataset, hooks or Hooks(), find_device(device))
+        return _train(folder, config, dataset, hooks or Hooks(), place)
 
 
 def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device) -> Counters:
     model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init")).to(device)
     optimiser = make_optimiser(model, config.train)
-    counters = Counters()
+    counters, settings = Counters(), sha256(read_bytes(folder / "config.toml")).hexdigest()
     if (folder / "last" / STATE).exists():
-        state = read_checkpoint(folder / "last", model, optimiser)
+        state = read_checkpoint(folder / "last", model, optimiser, settings)
         counters = Counters(**{key: state[key] for key in asdict(counters)})
     lines = _metrics_until(folder, counters.epoch)
     saved = monotonic()
@@ -136,7 +143,7 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
         write_whole(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
         stop = hooks.stop()
         if stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS:
-            write_checkpoint(folder / "last", model, optimiser, asdict(counters))
+            write_checkpoint(folder / "last", model, optimiser, asdict(counters) | {"settings": settings})
             saved = monotonic()
         hooks.epoch(epoch, counters)
         if stop or counters.finished(config.train):
@@ -196,8 +203,7 @@ def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset
         raise InputError(f"{selection}: a selection run is for counterfactual views; add --paradigm clbr")
     if given.model != config.model:
         raise InputError(f"{selection}: is a run of {given.model}, and pairs are to be judged by {config.model}")
-    recorded: dict[str, Any] = json.loads((selection / "environment.json").read_text())
-    if recorded["data"]["fingerprint"] != dataset.fingerprint:
+    if read_origin(selection).fingerprint != dataset.fingerprint:
         raise InputError(f"{selection}: was trained on other data than {config.data or dataset.name}")
     if not (selection / BEST).exists():
         raise InputError(f"{selection}: has no trained weights yet; first: clbr train --resume {selection}")
@@ -236,8 +242,11 @@ def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
 def _metrics_until(folder: Path, epoch: int) -> list[str]:
     """The lines of metrics up to the checkpoint; what a killed run wrote after it will be written again."""
     path = folder / "metrics.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [line for line in lines if json.loads(line)["number"] <= epoch]
+    try:
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if json.loads(line)["number"] <= epoch]
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -247,11 +256,29 @@ def read_config(folder: Path) -> RunConfig:
     return RunConfig.from_toml(folder / "config.toml")
 
 
+class Origin(NamedTuple):
+    """With what a run was begun."""
+
+    fingerprint: str
+    threads: int
+    device: str
+
+
+def read_origin(folder: Path) -> Origin:
+    """With what a run was begun, as its environment.json tells."""
+    path = folder / "environment.json"
+    content = read_bytes(path)
+    try:
+        told = json.loads(content)
+        return Origin(told["data"]["fingerprint"], int(told["threads"]), told.get("device", "auto"))
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+
+
 def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> BundleDataset:
     """The data set of a run, refused if it is not the one that the run began with."""
     dataset = load(data or config.data)
-    recorded: dict[str, Any] = json.loads((folder / "environment.json").read_text())
-    if dataset.fingerprint != recorded["data"]["fingerprint"]:
+    if dataset.fingerprint != read_origin(folder).fingerprint:
         raise InputError(f"{data or config.data}: is not the data set that {folder} was trained on")
     return dataset
 
