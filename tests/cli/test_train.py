@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clbr import World, save
+from clbr import BundleDataset, World, save
 from clbr.train import environment
 from clbr.train.settings import compose
 from conftest import make_dataset
@@ -46,6 +46,35 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
     assert code == 0
     assert "lightgcn, 2 seeds" in out
     assert "p " in out
+
+
+def test_every_contender_of_a_comparison_is_told_apart(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
+    for rate in (1, 2, 3):
+        run("train", shop, "--model", "bprmf", "--epochs", 1, "--set", f"rate=0.0{rate}", "--out", f"{rate}/run")
+    code, out, _ = run("compare", "1/run", "2/run", "3/run", "--split", "tune")
+    assert code == 0
+    assert out.splitlines()[1].split() == ["1/run", "2/run", "3/run"]
+    code, _, err = run("compare", "1/run", "1/run", "2/run")
+    assert (code, "1/run: is the same run as 1/run" in err) == (2, True)
+    moved = save(tiny.dataset, tmp_path / "moved")
+    run("train", moved, "--model", "bprmf", "--epochs", 1, "--set", "rate=0.01", "--seed", 1, "--out", "seed")
+    assert "1/run, 2 seeds" in run("compare", "1/run", "seed", "2/run")[1]
+
+
+def test_runs_on_different_data_are_not_compared(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
+    parts = {name: getattr(tiny.dataset, name) for name in ("users", "bundles", "items", "train", "tune", "test", "bi")}
+    other = save(BundleDataset(name="other", ui=tiny.dataset.ui[1:], **parts), tmp_path / "other")
+    run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "one")
+    run("train", other, "--model", "lightgcn", "--epochs", 1, "--out", "two")
+    code, _, err = run("compare", "one", "two")
+    assert (code, "the runs are on different data" in err) == (2, True)
+
+
+def test_a_run_without_a_best_epoch_is_not_evaluated(run: Run, shop: Path, tmp_path: Path) -> None:
+    run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
+    (tmp_path / "run" / "best" / "model.safetensors").unlink()
+    code, _, err = run("evaluate", "run")
+    assert (code, "run: has not been looked at on tune yet" in err) == (2, True)
 
 
 def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:

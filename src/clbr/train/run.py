@@ -287,6 +287,8 @@ def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
     """The recommender at a run's best epoch, on the training graph."""
     config = read_config(folder)
     model = make_model(config.model, config.settings, dataset)
+    if not (folder / BEST).exists():
+        raise InputError(f"{folder}: has not been looked at on tune yet, so it has no best epoch; train it further")
     read_model(folder / BEST, model)
     return model.recommender(BundleGraph.of(dataset))
 
@@ -310,14 +312,19 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 
 def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
     """Runs by what they are apart from their seed, each group with a name that tells it from the others."""
-    groups: dict[str, list[Path]] = {}
+    groups: dict[tuple[str, str], dict[int, Path]] = {}
     for folder in folders:
-        config = read_config(folder)
-        groups.setdefault(config.model_copy(update={"seed": 0}).to_toml(), []).append(folder)
+        config, data = read_config(folder), read_origin(folder).fingerprint
+        same = groups.setdefault((data, config.model_copy(update={"seed": 0, "data": ""}).to_toml()), {})
+        if config.seed in same:
+            raise InputError(f"{folder}: is the same run as {same[config.seed]}; expected each seed once")
+        same[config.seed] = folder
+    if len({data for data, _ in groups}) > 1:
+        raise InputError("the runs are on different data: expected runs on the same data set")
+    models = [read_config(next(iter(group.values()))).model for group in groups.values()]
     named: dict[str, list[Path]] = {}
-    for group in groups.values():
-        model = read_config(group[0]).model
-        seeds = f", {len(group)} seeds" if len(group) > 1 else ""
-        label = f"{model}{seeds}"
-        named[label if label not in named else f"{group[0].name}{seeds}"] = group
+    for model, group in zip(models, groups.values(), strict=True):
+        first, *more = group.values()
+        label = model if models.count(model) == 1 else str(first)
+        named[f"{label}, {1 + len(more)} seeds" if more else label] = [first, *more]
     return named
