@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clbr import BundleDataset, World, save
+from clbr.models.registry import MODELS
 from clbr.train import environment
 from clbr.train.settings import compose
 from conftest import make_dataset
@@ -185,6 +186,12 @@ def test_evaluating_on_other_data_or_without_weights_is_refused(run: Run, tmp_pa
     code, _, err = run("evaluate", "run")
     assert code == 2
     assert "is not the data set" in err
+
+
+@pytest.mark.parametrize("preset", ["youshu", "netease"])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_has_a_preset_for_both_data_sets_of_the_paper(model: str, preset: str) -> None:
+    assert compose("shop", model, preset=preset).model == model
 
 
 @pytest.mark.parametrize("preset", [p.stem for p in (Path(__file__).parents[2] / "src/clbr/presets").glob("*.toml")])
