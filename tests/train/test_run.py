@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ import torch
 from clbr import BundleDataset, InputError, World, fit, save
 from clbr.graph import kernels
 from clbr.models.registry import MODELS
+from clbr.train import environment
 from clbr.train import run as runs
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
@@ -262,6 +264,19 @@ def test_without_compiled_kernels_a_run_comes_to_about_the_same(
         for name in ("compiled", "twin")
     )
     assert one == pytest.approx(two, rel=1e-3)
+
+
+def test_a_run_begins_where_numba_is_not_installed(
+    shop: Path, tmp_path: Path, tiny: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(package: str) -> str:
+        if package == "numba":
+            raise PackageNotFoundError(package)
+        return "1"
+
+    monkeypatch.setattr(environment, "version", version)
+    runs.start(tmp_path / "run", config(shop, "bprmf", epochs=1), tiny.dataset)
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["versions"]["numba"] is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

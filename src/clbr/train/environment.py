@@ -4,7 +4,7 @@ import ctypes
 import os
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +57,21 @@ def keep_large_blocks() -> None:
 def describe_environment(dataset: BundleDataset, device: torch.device) -> dict[str, Any]:
     """What one needs to know to make a run again."""
     return {
-        "versions": {package: version(package) for package in PACKAGES} | {"python": platform.python_version()},
+        "versions": {package: _version(package) for package in PACKAGES} | {"python": platform.python_version()},
         "threads": torch.get_num_threads(),
         "device": str(device),
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
         "revision": _revision(),
         "data": {"name": dataset.name, "fingerprint": dataset.fingerprint},
     }
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package; None where it is missing, as numba may be."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _revision() -> str | None:
