@@ -48,12 +48,17 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["data", "simulate"],
         ["data", "describe"],
         ["floors"],
+        ["models"],
+        ["train"],
+        ["evaluate"],
+        ["compare"],
         ["tune"],
         ["demo"],
     ):
         code, out, _ = run(*words, "--help")
         assert code == 0
         assert "Usage" in out
+        assert words == ["data"] or "Example: clbr" in out
     assert run("--version")[1].startswith("clbr 0.")
 
 

@@ -148,7 +148,11 @@ def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
         (["train", "shop", "--model", "bgcn", "--set", "rate", "--out", "x"], "expected key=value"),
         (["train", "shop", "--model", "bgcn", "--set", "rate=-1", "--out", "x"], "rate = -1"),
         (["train", "shop", "--model", "bgcn", "--set", "layers=two", "--out", "x"], "layers"),
+        (["train", "shop", "--model", "bgcn", "--set", "metric=recall@9999999", "--out", "x"], "metric"),
+        (["train", "shop", "--model", "bgcn", "--set", "dimension=9999999999", "--out", "x"], "dimension"),
+        (["train", "shop", "--model", "bgcn", "--threads", "99999", "--out", "x"], "1024"),
         (["train", "shop", "--model", "bgcn", "--out", "shop"], "is not empty"),
+        (["train", "shop", "--model", "bgcn", "--out", "shop/user_item.txt"], "there is a file of this name"),
         (["train", "none", "--model", "bgcn", "--out", "x"], "no such folder"),
         (["train", "--resume", "shop"], "no run there"),
         (["evaluate", "shop"], "no run there"),
@@ -172,6 +176,16 @@ def test_bad_input_is_one_message_exit_code_2_and_no_change(
     assert message in err
     assert "Traceback" not in out + err
     assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("told", ["DefaultCPUAllocator: can't allocate memory", "CUDA out of memory"])
+def test_torch_short_of_memory_is_one_message(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    def start(*given: object) -> None:
+        raise RuntimeError(told)
+
+    monkeypatch.setattr("clbr.train.run.start", start)
+    code, _, err = run("train", shop, "--model", "bgcn", "--out", "x")
+    assert (code, "error: not enough memory" in err) == (2, True)
 
 
 def test_evaluating_on_other_data_or_without_weights_is_refused(run: Run, tmp_path: Path, tiny: World) -> None:

@@ -27,13 +27,13 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data")
 app.command(epilog=EXAMPLE)(train)
-app.command()(evaluate)
-app.command()(compare)
-app.command()(models)
+app.command(epilog="Example: clbr evaluate runs/first --split test --k 20,40")(evaluate)
+app.command(epilog="Example: clbr compare runs/bgcn-0 runs/bgcn-1 runs/crosscbr-0 runs/crosscbr-1")(compare)
+app.command(epilog="Example: clbr models shop")(models)
 app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command(epilog=VIEWS_EXAMPLE)(views)
-app.command()(floors)
-app.command()(demo)
+app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
+app.command(epilog="Example: clbr demo")(demo)
 
 
 def _version(wanted: bool) -> None:
@@ -66,8 +66,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError:
-        typer.echo("error: not enough memory for this; try smaller data or a smaller --scale", err=True)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # torch's word for it
+            raise
+        typer.echo("error: not enough memory for this; try smaller data, --scale or settings", err=True)
         sys.exit(2)
     except OSError as error:
         typer.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)

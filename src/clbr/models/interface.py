@@ -109,7 +109,7 @@ class Embeddings:
 class ModelConfig(Config):
     """What every trainable model can be told."""
 
-    dimension: int = Field(64, ge=1, description="length of the node vectors")
+    dimension: int = Field(64, ge=1, le=8192, description="length of the node vectors")
     init: Literal["normal", "xavier"] = Field("xavier", description="how parameters begin: N(0, 0.1) or Xavier uniform")
 
 

@@ -27,7 +27,9 @@ class TrainConfig(Config):
     clip: float | None = Field(None, gt=0, description="longest gradient; longer ones are cut")
     evaluate_every: int = Field(1, ge=1, description="epochs from one look at tune to the next")
     patience: int = Field(20, ge=1, description="looks at tune without a better one before training stops")
-    metric: str = Field("recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d*$", description="chosen on, on tune")
+    metric: str = Field(
+        "recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d{0,5}$", description="chosen on, on tune"
+    )
     hard_from: int | None = Field(None, ge=1, description="epoch from which negatives are hard (a second stage)")
     hard_history: float = Field(0.4, ge=0, le=1, description="share of negatives that hold much of what the user has")
     hard_contents: float = Field(0.4, ge=0, le=1, description="share of negatives that resemble the bundle chosen")
