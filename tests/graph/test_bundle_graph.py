@@ -3,6 +3,7 @@ import torch
 
 from clbr import EdgeEdits, World
 from clbr.graph.bundle_graph import BundleGraph, Edges
+from clbr.graph.operators import Product
 from clbr.models.augment import directed_edge_dropout
 from clbr.rng import torch_generator
 from conftest import make_dataset
@@ -46,6 +47,16 @@ def test_an_edited_graph_equals_one_built_anew_and_shares_what_did_not_change(ti
     assert torch.equal(edited.bi.mean @ x, fresh.mean @ x)
     assert len(edited.ub.pairs) == len(graph.ub.pairs) + 5
     assert len(graph.ub.pairs) == len(tiny.dataset.train)
+
+
+def test_what_a_model_made_of_relations_that_did_not_change_is_shared(tiny: World) -> None:
+    graph = BundleGraph.of(tiny.dataset)
+    item = graph.keep("item", lambda g: g.ui.symmetric, "ui")
+    both = graph.keep("both", lambda g: Product(g.ub.mean, g.bi.mean), "ub", "bi")
+    edited = graph.edit(EdgeEdits(drop={"bi": tiny.dataset.bi[:1]}))
+    assert edited.keep("item", lambda g: g.ui.mean, "ui") is item
+    assert edited.keep("both", lambda g: Product(g.ub.mean, g.bi.mean), "ub", "bi") is not both
+    assert graph.keep("both", lambda g: Product(g.ub.mean, g.bi.mean), "ub", "bi") is both
 
 
 def missing_pairs(pairs: np.ndarray, count: int) -> list[tuple[int, int]]:

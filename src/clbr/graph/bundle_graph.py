@@ -89,7 +89,7 @@ class BundleGraph:
         self.ub, self.ui, self.bi = ub, ui, bi
         self.users, self.bundles = ub.shape
         self.items = ui.shape[1]
-        self._kept: dict[str, Operator] = {}
+        self._kept: dict[str, tuple[Operator, tuple[Relation, ...]]] = {}
 
     @classmethod
     def of(cls, dataset: BundleDataset) -> Self:
@@ -113,17 +113,21 @@ class BundleGraph:
             if edits.touches(relation):
                 edges = Edges(edits.apply_to(relation, edges.pairs, edges.shape), edges.shape)
             changed[relation] = edges
-        return BundleGraph(**changed)
+        return self.replaced(**changed)
 
     def replaced(self, **edges: Edges) -> "BundleGraph":
-        """The graph with some of its relations exchanged."""
-        return BundleGraph(**({"ub": self.ub, "ui": self.ui, "bi": self.bi} | edges))
+        """The graph with some of its relations exchanged; what was made of the others stays."""
+        other = BundleGraph(**({"ub": self.ub, "ui": self.ui, "bi": self.bi} | edges))
+        for name, (operator, relations) in self._kept.items():
+            if all(other.edges(relation) is self.edges(relation) for relation in relations):
+                other._kept[name] = (operator, relations)
+        return other
 
-    def keep(self, name: str, make: Callable[["BundleGraph"], Made]) -> Made:
-        """An operator that a model makes of several relations: made once for this graph."""
+    def keep(self, name: str, make: Callable[["BundleGraph"], Made], *relations: Relation) -> Made:
+        """An operator that a model makes of these relations: made once for this graph."""
         if name not in self._kept:
-            self._kept[name] = make(self)
-        return cast(Made, self._kept[name])
+            self._kept[name] = (make(self), relations)
+        return cast(Made, self._kept[name][0])
 
 
 def power(degrees: Tensor, exponent: float) -> Tensor:

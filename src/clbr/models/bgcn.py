@@ -47,7 +47,8 @@ class BGCN(Encoder):
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Both levels, each d + 2 d + ... wide. In training nothing asks for items, and they are left out."""
-        item_level, bundle_level = graph.keep("bgcn item", _item_level), graph.keep("bgcn bundle", _bundle_level)
+        item_level = graph.keep("bgcn item", _item_level, "ui")
+        bundle_level = graph.keep("bgcn bundle", _bundle_level, "ub", "bi")
         users, items = self._convolve(item_level, self.items, self.item_layers, generator)
         bundle_users, bundles = self._convolve(bundle_level, self.bundles, self.bundle_layers, generator)
         contents = unit_rows(torch.cat([graph.bi.mean @ output for output in items], dim=1))
