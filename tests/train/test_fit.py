@@ -20,6 +20,14 @@ def test_fit_gives_a_recommender_at_its_best_epoch(tiny: World, tmp_path: Path) 
     assert repr(trained) == "Trained(crosscbr, seed 0, on tiny)"
 
 
+def test_only_known_users_get_recommendations(tiny: World) -> None:
+    trained = clbr.fit(tiny.dataset, "bprmf", epochs=1)
+    assert trained.recommend([], k=3).shape == (0, 3)
+    for users in ([-1], [0, 600], [0.7]):
+        with pytest.raises(InputError, match="expected whole numbers from 0 to 599"):
+            trained.recommend(users, k=3)
+
+
 def test_fit_refuses_what_it_does_not_know(tiny: World) -> None:
     with pytest.raises(InputError, match=r"unknown setting 'epoch' of bprmf, did you mean 'epochs'\?"):
         clbr.fit(tiny.dataset, "bprmf", epoch=3)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.read import load
+from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.evaluation.ranking import rank
 from clbr.models.interface import Recommender
@@ -32,8 +33,12 @@ class Trained(Recommender):
         return self.inner.scores(users)
 
     def recommend(self, users: Iterable[int], k: int = 20) -> NDArray[np.int64]:
-        """Each user's k best bundles that she has not chosen in training, best first."""
-        return rank(self, np.fromiter(users, np.int64), k, exclude=self.dataset.train)
+        """Each user's k best bundles that she has not chosen in training, best first. Unknown users are refused."""
+        ids = np.array(list(users))
+        known = len(self.dataset.users)
+        if ids.size and not (np.issubdtype(ids.dtype, np.integer) and ids.min() >= 0 and ids.max() < known):
+            raise InputError(f"users {ids.min()} to {ids.max()}: expected whole numbers from 0 to {known - 1}")
+        return rank(self, ids.astype(np.int64), k, exclude=self.dataset.train)
 
     def evaluate(self, split: Literal["tune", "test"] = "test", ks: Iterable[int] = (20, 40)) -> Evaluation:
         """By full ranking."""
