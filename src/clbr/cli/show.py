@@ -144,16 +144,18 @@ class Training:
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.task = bar.add_task("", total=None)
-        self.metric, self.told = "", ""
+        self.metric, self.told, self.total = "", "", 0
+        self.begun: int | None = None  # the epoch after which we look on, known once an epoch has ended
+        self.done = 0
 
     def begin(self, config: "RunConfig") -> None:
         """Say what is trained."""
-        self.metric = config.train.metric
-        self.bar.update(self.task, total=config.train.epochs, description=config.model)
+        self.metric, self.total = config.train.metric, config.train.epochs
+        self.bar.update(self.task, total=self.total, description=config.model)
 
     def step(self, step: int, steps: int) -> None:
         """Move within the epoch."""
-        self.bar.update(self.task, description=f"{self.told} step {step}/{steps}")
+        self.bar.update(self.task, completed=self.done + step / steps, description=f"{self.told} step {step}/{steps}")
 
     def epoch(self, epoch: "Epoch", counters: "Counters") -> None:
         """Tell the epoch's outcome."""
@@ -161,7 +163,9 @@ class Training:
         tune = f"tune {100 * epoch.tune[self.metric]:.2f} " if epoch.tune else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
         self.told = f"epoch {epoch.number}: {losses}, {tune}{best}{epoch.seconds:.1f} s an epoch,"
-        self.bar.update(self.task, completed=epoch.number, description=self.told)
+        self.begun = epoch.number - 1 if self.begun is None else self.begun
+        self.done = epoch.number - self.begun  # a resumed run's earlier epochs took none of our time
+        self.bar.update(self.task, completed=self.done, total=self.total - self.begun, description=self.told)
 
 
 @contextmanager

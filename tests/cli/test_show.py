@@ -1,0 +1,29 @@
+import io
+
+from rich.console import Console
+from rich.progress import Progress
+
+from clbr.cli.show import Training
+from clbr.train.loop import Epoch
+from clbr.train.run import Counters
+from clbr.train.settings import compose
+
+
+def test_time_left_is_told_within_long_epochs_and_right_after_resuming() -> None:
+    """A run of 12 epochs, gone on with after 10; a step takes 10 seconds and an epoch four steps."""
+    clock = [0.0]
+    bar = Progress(console=Console(file=io.StringIO()), get_time=lambda: clock[0], auto_refresh=False)
+    training = Training(bar)
+    training.begin(compose("shop", "bprmf", changes={"epochs": 12}))
+    (task,) = bar.tasks
+
+    def steps(count: int) -> None:
+        for step in range(1, count + 1):
+            clock[0] += 10
+            training.step(step, 4)
+
+    steps(4)
+    training.epoch(Epoch(11, {"bpr": 0.5}, {}, 40.0), Counters(epoch=11))
+    assert "best" not in training.told
+    steps(3)
+    assert task.time_remaining == 10
