@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from clbr import BundleDataset, InputError, World, load, save
 from clbr.models.registry import MODELS
 from clbr.train import run as runs
+from clbr.train import trial as trials
 from clbr.train.grids import grid_of
 from clbr.train.search import search
 from clbr.train.settings import compose
@@ -57,6 +59,18 @@ def test_what_a_search_finds_is_a_preset_that_trains_to_the_same_value(shop: Pat
     config = compose(str(shop), "bprmf", preset=str(tmp_path / "study" / "best.toml"), seed=2)
     counters = runs.start(tmp_path / "run", config, load(shop))
     assert (counters.best, counters.best_epoch) == (record.best, record.best_epoch)
+
+
+def test_trials_use_a_gpu_where_there_is_one(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def find_device(name: str) -> torch.device:
+        asked.append(name)
+        return torch.device("cpu")
+
+    monkeypatch.setattr(trials, "find_device", find_device)
+    look(shop, tmp_path / "study", 2)
+    assert asked == ["auto", "auto"]
 
 
 def test_the_budget_is_recorded(shop: Path, tmp_path: Path, tiny: World) -> None:

@@ -10,6 +10,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
+from clbr.train.environment import find_device
 from clbr.train.loop import make_optimiser, train
 from clbr.train.run import Counters
 from clbr.train.study import Aim, is_done
@@ -63,6 +64,7 @@ def _run(trial: "Trial", study: "Study", aim: Aim, dataset: BundleDataset, stop:
     state, failure = states.COMPLETE, ""
     try:
         model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
+        model.to(find_device("auto"))
         for epoch in train(model, make_optimiser(model, config.train), dataset, config.train, config.seed):
             if stop():
                 return
