@@ -149,6 +149,25 @@ def test_an_edge_outside_a_nodes_receptive_field_does_not_move_its_vector(name: 
         assert any(changed), "the island that was edited must have moved"
 
 
+@pytest.mark.parametrize("name", [name for name in ENCODERS if MODELS[name].relations])
+def test_an_edge_more_rounds_away_than_there_are_layers_does_not_move_a_vector(name: str) -> None:
+    """A chain: user, bundle and item n are tied to each other and to those of n + 1; an edge more at its far end."""
+    ends = np.arange(12)
+    diagonal = np.stack([ends, ends], 1)
+    chain = np.concatenate([diagonal, np.stack([ends[:-1], ends[1:]], 1)])
+    nodes = {"users": Nodes("user", 12), "bundles": Nodes("bundle", 12), "items": Nodes("item", 12)}
+    parts = {"train": chain, "tune": np.array([[0, 5]]), "test": np.array([[0, 6]]), "ui": chain, "bi": chain}
+    model = fresh(name, make_dataset(**nodes, **parts), layers=1)
+    assert isinstance(model, Encoder)
+    more = {part: np.concatenate([chain, [[11, 9]]]) for part in ("train", "ui", "bi")}
+    with torch.no_grad():
+        one, other = (
+            model.encode(BundleGraph.of(make_dataset(**nodes, **(parts | new)))).joined("users") for new in ({}, more)
+        )
+    assert torch.equal(one[:6], other[:6])
+    assert not torch.equal(one[11], other[11])
+
+
 @EVERY
 def test_it_beats_popularity_where_tastes_were_planted_and_its_loss_falls(name: str, tiny: World) -> None:
     settings, training, margin = LEARNS[name]
