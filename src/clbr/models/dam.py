@@ -18,6 +18,9 @@ from clbr.losses import bpr
 from clbr.models.interface import Batch, Model, ModelConfig, Recommender, Triples
 from clbr.models.layers import dropout
 
+FARTHEST = (-25.0, 30.0)
+"""Of an item's attention: beyond, the sum of the weights would vanish or overflow in single precision."""
+
 
 class DAMConfig(ModelConfig):
     """Settings of DAM."""
@@ -71,7 +74,7 @@ class DAM(Model):
         offset = torch.arange(len(pair), device=device) - (lengths.cumsum(0) - lengths)[pair]
         item = torch.from_numpy(pattern.columns).to(device).long()[pointers[bundles][pair] + offset]  # (m,)
         wanted = self.users.index_select(0, users[pair]) * self.attention.index_select(0, item)  # (m, d)
-        weight = wanted.sum(1).clamp(max=30).exp()
+        weight = wanted.sum(1).clamp(*FARTHEST).exp()
         weighted = weight[:, None] * self.items.index_select(0, item)
         total = weight.new_zeros(len(bundles)).index_add(0, pair, weight).clamp(min=1e-12)
         drawn = weight.new_zeros(len(bundles), self.config.dimension).index_add(0, pair, weighted)
@@ -104,7 +107,7 @@ class DAMRecommender(Recommender):
         blocks = []
         for some in users.to(model.users.device).split(self.TOGETHER):  # type: ignore[no-untyped-call]
             vectors = model.users[some]  # (n, d)
-            weight = (model.attention @ vectors.T).clamp(max=30).exp()  # (I, n)
+            weight = (model.attention @ vectors.T).clamp(*FARTHEST).exp()  # (I, n)
             wide = (weight[:, :, None] * model.items[:, None, :]).flatten(1)  # (I, n d)
             drawn = (self.contents @ wide).view(-1, len(some), d)  # (B, n, d)
             total = (self.contents @ weight).clamp(min=1e-12)  # (B, n)
