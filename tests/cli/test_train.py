@@ -138,6 +138,15 @@ def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
     assert f"{(600 + 150) * 64:,}" in out
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run, tmp_path: Path, model: str) -> None:
+    code, out, _ = run("models", "--settings", model)
+    assert code == 0
+    assert "# Adam's learning rate" in out
+    (tmp_path / "listed.toml").write_text(out)
+    assert compose("shop", model, preset=str(tmp_path / "listed.toml")) == compose("shop", model)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -159,6 +168,7 @@ def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
         (["evaluate", "none"], "no run there"),
         (["compare", "run"], "expected two contenders or more"),
         (["models", "none"], "no such folder"),
+        (["models", "--settings", "bgnc"], "did you mean 'bgcn'?"),
     ],
 )
 def test_bad_input_is_one_message_exit_code_2_and_no_change(

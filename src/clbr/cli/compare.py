@@ -1,11 +1,13 @@
 """clbr compare and models."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from clbr.cli.options import EvaluatedSplit, parse_ks
+from clbr.cli.train import Threads
 from clbr.errors import InputError
 
 
@@ -13,12 +15,15 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the baseline.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
+    threads: Threads = None,
 ) -> None:
     """Compare runs, user by user. Runs that differ in their seed alone count as one contender and are averaged."""
     from clbr.cli import show
     from clbr.evaluation.significance import compare as test
+    from clbr.train.environment import use_threads
     from clbr.train.run import evaluate_run, group_runs
 
+    use_threads(threads)
     ks = parse_ks(k)
     groups = group_runs(runs)
     if len(groups) < 2:
@@ -40,13 +45,22 @@ def compare(
 
 def models(
     data: Annotated[Path | None, typer.Argument(help="A data folder, to see sizes for.", show_default=False)] = None,
+    settings: Annotated[str | None, typer.Option(help="A model: what --set can change, as a preset file.")] = None,
 ) -> None:
     """List the models: what they look at, where they are from and, for a data set, how large they are."""
     from clbr.cli import show
     from clbr.data.read import load
     from clbr.models.interface import Encoder
-    from clbr.models.registry import MODELS, make_model
+    from clbr.models.registry import MODELS, find_model, make_model
+    from clbr.train.settings import TrainConfig
 
+    if settings:
+        for title, known in (("settings", find_model(settings).settings), ("train", TrainConfig)):
+            typer.echo(f"[{title}]")
+            for key, field in known.model_fields.items():
+                line = f"# {key} =" if field.default is None else f"{key} = {json.dumps(field.default)}"
+                typer.echo(f"{line:<28}  # {field.description}")
+        return
     dataset = load(data) if data else None
     rows = []
     for name, kind in MODELS.items():

@@ -25,7 +25,7 @@ class CrossCBRConfig(ModelConfig):
     layers: int = Field(1, ge=1, description="rounds of propagation on each level")
     contrast: float = Field(0.04, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.25, gt=0, description="of the contrastive loss")
-    augmentation: Literal["edges", "messages", "none"] = Field("edges", description="what dropout strikes")
+    augmentation: Literal["edges", "messages", "none"] = Field("edges", description="dropout of edges, messages, none")
     item_dropout: float = Field(0.2, ge=0, lt=1, description="on user-item")
     bundle_dropout: float = Field(0.2, ge=0, lt=1, description="on user-bundle")
     contents_dropout: float = Field(0.2, ge=0, lt=1, description="on bundle-item")
