@@ -23,7 +23,7 @@ def test_time_left_is_told_within_long_epochs_and_right_after_resuming() -> None
             training.step(step, 4)
 
     steps(4)
-    training.epoch(Epoch(11, {"bpr": 0.5}, {}, 40.0), Counters(epoch=11))
+    training.epoch(Epoch(11, {"bpr": 0.5}, {}, 40.0, {}), Counters(epoch=11))
     assert "best" not in training.told
     steps(3)
     assert task.time_remaining == 10

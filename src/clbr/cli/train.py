@@ -66,9 +66,8 @@ def train(
         else:
             assert data is not None and model is not None
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
-            config = compose(
-                str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=paradigm or "original"
-            )
+            way = paradigm or "original"
+            config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=way)
             _warn_of_idle_edits(config)
             screen.begin(config)
             counters = run.start(folder, config, load(data), hooks, device, selection)
