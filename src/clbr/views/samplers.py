@@ -79,10 +79,13 @@ class Pool:
         self.missing = edges.shape[0] * edges.shape[1] - len(self.edges)
 
     def unconnected(self, count: int, rng: np.random.Generator) -> Codes:
-        """Distinct unconnected pairs, all equally likely: the r-th is r + the number of edges before it."""
+        """Distinct unconnected pairs, all equally likely."""
         if count > self.missing:
             raise InputError(f"{self.relation}: {count:,} pairs to add, but only {self.missing:,} are unconnected")
-        rank = rng.choice(self.missing, count, replace=False, shuffle=False)
+        return self.nth_unconnected(rng.choice(self.missing, count, replace=False, shuffle=False))
+
+    def nth_unconnected(self, rank: Codes) -> Codes:
+        """The unconnected pairs of these ranks in the order of codes: r + the number of edges before it."""
         return rank + np.searchsorted(self.edges - np.arange(len(self.edges)), rank, side="right")
 
     def connected(self, count: int, rng: np.random.Generator) -> Codes:
@@ -224,19 +227,23 @@ class Heuristic(Scored):
 
     def _turns(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple["Passed", "Passed"]:
         codes, scores, edges = self.batches(relation, turns, rng)
+        passed = self.additions(scores, edges)
         if self.literal:
-            passed = scores > self.above(scores.max(1))[:, None]
             low = scores <= self.below(scores.min(1))[:, None]
-            return Passed.of(codes, passed & ~edges), Passed.of(codes, low & edges)
-        scores[edges] = -np.inf
-        best = scores.max(1)
-        passed = scores > np.where(np.isfinite(best), self.above(best), np.inf)[:, None]
+            return Passed.of(codes, passed), Passed.of(codes, low & edges)
         known, all_edges = self.of_edges(relation), self.pools[relation].edges
         at = rng.integers(len(all_edges), size=(turns, self.batch))
         if self.batch >= len(all_edges):
             at = np.tile(np.arange(len(all_edges)), (turns, 1))
         low = known[at] <= self.below(known[at].min(1))[:, None]
         return Passed.of(codes, passed), Passed.of(all_edges[at], low)
+
+    def additions(self, scores: NDArray[np.float32], edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which pairs of batches, one a row, score near enough to the best of their batch to be added."""
+        rivals = scores if self.literal else np.where(edges, np.float32(-np.inf), scores)
+        best = rivals.max(1)
+        bars = np.where(np.isfinite(best), self.above(best), np.inf)
+        return np.asarray(~edges & (rivals > bars[:, None]))
 
     def above(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
         """a+ times the best score, read so that it is below the best where scores are negative, too."""
