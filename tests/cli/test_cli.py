@@ -53,6 +53,7 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["evaluate"],
         ["compare"],
         ["tune"],
+        ["theory"],
         ["demo"],
     ):
         code, out, _ = run(*words, "--help")

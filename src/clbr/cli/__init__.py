@@ -11,6 +11,8 @@ from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.floors import floors
+from clbr.cli.theory import EXAMPLE as THEORY_EXAMPLE
+from clbr.cli.theory import theory
 from clbr.cli.train import EXAMPLE, evaluate, train
 from clbr.cli.tune import EXAMPLE as TUNE_EXAMPLE
 from clbr.cli.tune import tune
@@ -32,6 +34,7 @@ app.command(epilog="Example: clbr compare runs/bgcn-0 runs/bgcn-1 runs/crosscbr-
 app.command(epilog="Example: clbr models shop")(models)
 app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command(epilog=VIEWS_EXAMPLE)(views)
+app.command(epilog=THEORY_EXAMPLE)(theory)
 app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
 app.command(epilog="Example: clbr demo")(demo)
 

@@ -1,0 +1,130 @@
+"""What a run with views shows of the paper's theory: curves, noise where the truth is known, hidden edges elsewhere."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clbr.data.pairs import Relation
+from clbr.data.simulate import SimulateConfig, draw
+from clbr.data.world import World
+from clbr.data.worlds import world_config
+from clbr.data.write import ORIGIN
+from clbr.errors import InputError
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Encoder
+from clbr.models.registry import find_model, make_model
+from clbr.rng import generator, torch_generator
+from clbr.train.loop import make_optimiser, train
+from clbr.train.paradigms import make_sampler
+from clbr.train.run import read_config, read_dataset
+from clbr.train.settings import RunConfig, ViewsConfig
+from clbr.views.edits import EdgeEdits
+from clbr.views.files import PAIRS, read_views
+from clbr.views.noise import Kind, Noise, PassRates, hide, noise, pass_rates
+from clbr.views.samplers import Heuristic
+
+SHARE = 0.1
+"""Of a relation's edges, hidden."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What was measured as a run learned: values by name, one for each of the epochs looked at."""
+
+    epochs: list[int]
+    values: dict[str, list[float]]
+    best_epoch: int
+
+    @property
+    def moments(self) -> list[int]:
+        """Positions of the first epoch looked at, the one nearest to the best, and the last; each once."""
+        places = range(len(self.epochs))
+        nearest = min(places, key=lambda place: abs(self.epochs[place] - self.best_epoch))
+        return sorted({0, nearest, len(places) - 1})
+
+
+def read_run(folder: Path) -> tuple[RunConfig, ViewsConfig, list[EdgeEdits]]:
+    """The settings and the views of a run; one without views is refused."""
+    config = read_config(folder)
+    if config.views is None:
+        raise InputError(f"{folder}: was trained without views; theory needs a run of: clbr train --paradigm clbr")
+    if not (folder / PAIRS).exists():
+        raise InputError(f"{folder}: has no views yet; first: clbr train --resume {folder}")
+    return config, config.views, read_views(folder)[0]
+
+
+def read_curves(folder: Path, config: RunConfig) -> Curves | None:
+    """The curves of a run; None if nothing was measured."""
+    path = folder / "metrics.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    looked = [line for line in lines if line.get("measures")]
+    if not looked:
+        return None
+    values = {name: [line["measures"][name] for line in looked] for name in looked[0]["measures"]}
+    tuned = [line for line in lines if line["tune"]]
+    best = max(tuned, key=lambda line: line["tune"][config.train.metric], default=lines[-1])
+    return Curves([line["number"] for line in looked], values, best["number"])
+
+
+def find_world(folder: Path, config: RunConfig, given: SimulateConfig | None = None) -> World | None:
+    """The world that a run's data were simulated from: a given one, or the one that the data folder tells of.
+
+    None if the data were not simulated; refused if the world's data are not those that the run was trained on.
+    """
+    wanted = given or _origin(config)
+    if wanted is None:
+        return None
+    world = draw(world_config(wanted.like, wanted.scale, wanted.variant), wanted.seed)
+    recorded: dict[str, Any] = json.loads((folder / "environment.json").read_text())
+    if world.dataset.fingerprint != recorded["data"]["fingerprint"]:
+        about = f"like {wanted.like}, scale {wanted.scale:g}, variant {wanted.variant}, seed {wanted.seed}"
+        raise InputError(f"{folder}: was not trained on the world {about}; say which with --like and --world-seed")
+    return world
+
+
+def _origin(config: RunConfig) -> SimulateConfig | None:
+    """How a run's data folder was simulated, if it was."""
+    path = Path(config.data) / ORIGIN
+    if not config.data or not path.exists():
+        return None
+    simulated = re.search(r"^like\s*=", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    return SimulateConfig.from_toml(path) if simulated else None
+
+
+def noise_of_run(world: World, views: list[EdgeEdits], seed: int) -> dict[Relation, dict[Kind, Noise]]:
+    """The noise of a run's views against the truth of its world."""
+    return noise(world, BundleGraph.of(world.dataset), views, generator(seed, "noise"))
+
+
+def hold_out(
+    folder: Path, config: RunConfig, views: ViewsConfig, epochs: int, progress: Callable[[int], None]
+) -> dict[Relation, PassRates]:
+    """Pass rates of edges that a model trained for some epochs in the original way has not seen, by relation.
+
+    A share of each relation that the run edits is hidden, of all of them at once.
+    """
+    if views.sampler != "heuristic":
+        raise InputError(
+            f"{folder}: hidden edges test the heuristic sampler's rule of addition, and this run's views are by the "
+            f"{views.sampler} sampler"
+        )
+    relations = [relation for relation in views.ratios if relation in find_model(config.model).relations]
+    if not relations:
+        raise InputError(f"{folder}: its views edit nothing that {config.model} looks at, so no addition can be tested")
+    dataset = read_dataset(folder, config)
+    reduced, hidden = hide(dataset, relations, SHARE, generator(config.seed, "hidden edges"))
+    model = make_model(config.model, config.settings, reduced, torch_generator(config.seed, "init"))
+    assert isinstance(model, Encoder)
+    settings = config.train.model_copy(update={"epochs": epochs, "evaluate_every": epochs})
+    for epoch in train(model, make_optimiser(model, settings), reduced, settings, config.seed):
+        progress(epoch.number)
+    graph = BundleGraph.of(reduced)
+    with torch.no_grad():
+        sampler = make_sampler(views, graph, model.encode(graph), config.seed)
+    assert isinstance(sampler, Heuristic)
+    return {r: pass_rates(sampler, r, hidden[r], generator(config.seed, "pass rates", r)) for r in relations}
