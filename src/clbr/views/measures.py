@@ -11,7 +11,7 @@ from clbr.losses import adaptive
 from clbr.models.interface import Encoder
 from clbr.models.layers import unit_rows
 
-RIDGE = 1e-4
+RIDGE = 1e-8
 """Added to every variance: few views, and rows of unit length, leave directions in which nothing varies."""
 NODES = 1024
 
