@@ -51,6 +51,25 @@ def test_every_model_has_a_grid_of_settings_that_it_takes(model: str) -> None:
             compose("shop", model, changes={key: value})
 
 
+@pytest.mark.parametrize("paradigm", ["clbr", "casr"])
+def test_views_have_a_grid_too(paradigm: str) -> None:
+    for key, values in grid_of("bgcn", paradigm).items():
+        assert len(values) == len(set(values)) >= 2
+        for value in values:
+            compose("shop", "bgcn", changes={key: value}, paradigm=paradigm)
+
+
+def test_a_search_of_views_trains_its_judge_once_and_finds_a_preset(shop: Path, tmp_path: Path) -> None:
+    record = search(tmp_path / "study", shop, "crosscbr", 3, changes={"epochs": 2, "rate": 0.01}, paradigm="clbr")
+    assert (record.done, record.failed, record.paradigm) == (3, 0, "clbr")
+    assert len(list((tmp_path / "study").glob("selection-crosscbr-*"))) == 1
+    found = compose(str(shop), "crosscbr", preset=str(tmp_path / "study" / "best.toml"), paradigm="clbr")
+    assert found.views is not None
+    assert found.views.ratio_ub == record.best_settings["ratio_ub"]
+    assert found.train.rate == 0.01
+    assert compose(str(shop), "crosscbr", preset=str(tmp_path / "study" / "best.toml")).views is None
+
+
 def test_what_a_search_finds_is_a_preset_that_trains_to_the_same_value(shop: Path, tmp_path: Path) -> None:
     record = look(shop, tmp_path / "study", 4, seed=2)
     values = [value for _, _, _, value in outcome(tmp_path / "study")]

@@ -16,6 +16,7 @@ def tune(
     model: Annotated[str, typer.Option(help="Which model.", show_default=False)],
     trials: Annotated[int, typer.Option(min=1, help="Settings to try, those done before included.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to go on with.")],
+    paradigm: Annotated[str, typer.Option(help="clbr or casr: search the views' settings instead.")] = "original",
     epochs: Annotated[int | None, typer.Option(min=1, help="At most this many a trial.")] = None,
     preset: Annotated[str | None, typer.Option(help="What is not searched: youshu, netease, or a TOML file.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value: hold this fast.")] = None,
@@ -47,6 +48,7 @@ def tune(
             changes=changes,
             seed=seed,
             workers=workers,
+            paradigm=paradigm,
             heard=heard,
             stop=stopped,
         )
@@ -57,6 +59,7 @@ def tune(
         if stopped():
             typer.echo("go on: the same command again")
         elif record.best is not None:
-            typer.echo(f"next: clbr train {data} --model {model} --seed {seed} --preset {out / BEST} --out RUN")
+            way = "" if paradigm == "original" else f"--paradigm {paradigm} "
+            typer.echo(f"next: clbr train {data} --model {model} {way}--seed {seed} --preset {out / BEST} --out RUN")
     if stopped():
         raise typer.Exit(130)

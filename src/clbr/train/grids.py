@@ -42,8 +42,35 @@ MODELS: dict[str, Grid] = {
 }
 
 
-def grid_of(model: str) -> Grid:
-    """All that is searched for a model: what is common to all models, and its own."""
+# The paper's ratios and weights, and below: timid views under a light constraint do best.
+RATIOS = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
+OMEGAS = [0.0, 0.001, 0.003, 0.01, 0.05, 0.1, 0.5, 1.0]
+WEIGHTS = [0.1, 0.3, 0.5, 1.0]
+
+PARADIGMS: dict[str, Grid] = {
+    "clbr": {
+        "ratio_ub": RATIOS,
+        "ratio_ui": RATIOS,
+        "ratio_bi": RATIOS,
+        "omega_u": OMEGAS,
+        "omega_b": OMEGAS,
+        "lambda_u": [0.0, 0.5, 1.0, 2.0],
+        "lambda_b": [0.0, 0.5, 1.0, 2.0],
+        "tau": [0.2, 0.5, 1.0],
+        "sampler_batch": [64, 256, 1024],
+        "redraw": [False, True],
+        "view_weight": WEIGHTS,
+        "view_positives": [False, True],
+        "warm_up": [0, 10],
+    },
+    "casr": {"ratio_ub": RATIOS[1:], "confident": [0.01, 0.05, 0.1, 0.3], "view_weight": WEIGHTS},
+}
+
+
+def grid_of(model: str, paradigm: str = "original") -> Grid:
+    """All that is searched for a model: what is common to all models, and its own; with views, their settings alone."""
+    if paradigm in PARADIGMS:
+        return PARADIGMS[paradigm]
     if model not in MODELS:
         raise InputError(f"{model} has no search grid; known: {', '.join(sorted(MODELS))}")
     return COMMON | MODELS[model]

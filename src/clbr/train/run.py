@@ -132,7 +132,7 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
     saved = monotonic()
     if counters.finished(config.train):
         return counters
-    paradigm = _paradigm(folder, config, dataset, hooks, device)
+    paradigm = prepare(folder, config, dataset, hooks, device, folder.resolve().parent)
     if paradigm is None:  # stopped on the way to it
         return counters
     for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step, paradigm):
@@ -151,17 +151,20 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
     return counters
 
 
-def _paradigm(
-    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
+def prepare(
+    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device, shelf: Path
 ) -> Paradigm | None:
-    """How the run is trained. Views are drawn once and kept; None if it was stopped while the way was prepared."""
+    """How a run is trained. Views are drawn once and kept in its folder; the model that judges pairs lies on the shelf.
+
+    None if it was stopped while the way was prepared.
+    """
     if config.views is None:
         return Original()
     drawn = (folder / PAIRS).exists()
     embeddings = None
     if config.views.needs_selection and (config.views.redraw or not drawn):
         if not (folder / SELECTION_SETTINGS).exists():
-            found = _train_selection(folder, config, dataset, hooks, device)
+            found = _train_selection(shelf, config, dataset, hooks, device)
             if found is None:
                 return None
             _keep_selection(found, folder)
@@ -180,12 +183,12 @@ def _paradigm(
 
 
 def _train_selection(
-    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
+    shelf: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
 ) -> Path | None:
-    """The run of the same model in the original way, beside this one; found again by what it depends on."""
+    """The run of the same model in the original way; found again by what it depends on."""
     plain = config.model_copy(update={"paradigm": "original", "views": None})
     known = sha256(f"{plain.model_copy(update={'data': ''}).to_toml()}{dataset.fingerprint}".encode()).hexdigest()
-    place = folder.resolve().parent / f"selection-{config.model}-{known[:12]}"
+    place = shelf / f"selection-{config.model}-{known[:12]}"
     place.mkdir(exist_ok=True)
     with locked(place, wait=True):
         sweep_files(place)

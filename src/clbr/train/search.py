@@ -26,6 +26,7 @@ def search(
     changes: dict[str, Any] | None = None,
     seed: int = 0,
     workers: int = 1,
+    paradigm: str = "original",
     heard: Callable[[Record], None] = lambda record: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Record:
@@ -37,7 +38,7 @@ def search(
     """
     require("optuna", "sweep")
     dataset = load(data)
-    aim = make_aim(dataset, model, preset=preset, changes=changes, seed=seed)
+    aim = make_aim(dataset, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
     if not 1 <= trials <= size(aim.grid):
         raise InputError(f"--trials {trials}: expected 1 to {size(aim.grid):,}, as many settings as there are to try")
     if workers < 1:
@@ -61,7 +62,7 @@ def search(
         done = {trial.user_attrs["turn"] for trial in study.get_trials(deepcopy=False) if is_done(trial)}
         turns = [turn for turn in range(trials) if turn not in done]
         if workers == 1:
-            work(study, aim, dataset, turns, stop, look)
+            work(folder, study, aim, dataset, turns, stop, look)
         elif turns:
             work_in_processes(folder, aim, data, turns, min(workers, len(turns)), stop, look)
         look()

@@ -111,7 +111,7 @@ class Preset(Config):
 
     settings: dict[str, Any] = Field(default_factory=dict)
     train: dict[str, Any] = Field(default_factory=dict)
-    views: dict[str, Any] = Field(default_factory=dict, description="for the paradigm clbr")
+    views: dict[str, Any] = Field(default_factory=dict, description="for the paradigm clbr, or casr if its sampler is")
 
 
 class RunConfig(Config):
@@ -141,7 +141,9 @@ def compose(
         raise InputError(f"unknown paradigm '{paradigm}', {nearest(paradigm, list(PARADIGMS))}")
     base = find_preset(model, preset) if preset else Preset()
     settings, train = dict(base.settings), dict(base.train)
-    views = (base.views if paradigm == "clbr" else {}) | (PARADIGMS[paradigm] or {})
+    views = dict(PARADIGMS[paradigm] or {})
+    if (base.views.get("sampler") == "casr") == (paradigm == "casr"):
+        views |= base.views
     for key, value in (changes or {}).items():
         if key in TrainConfig.model_fields:
             train[key] = value

@@ -30,6 +30,7 @@ class Aim(Config):
     """What a study is about. Trials of another aim cannot be compared with its own."""
 
     model: str = Field(description="the model's name")
+    paradigm: str = Field("original", description="the way it is trained")
     data: str = Field(description="the data set's name")
     fingerprint: str = Field(description="the data set's checksum")
     metric: str = Field(description="chosen on, on tune")
@@ -39,7 +40,7 @@ class Aim(Config):
 
     def config(self, tried: dict[str, Any]) -> RunConfig:
         """The settings of a trial."""
-        return compose(self.data, self.model, changes=self.fixed | tried, seed=self.seed)
+        return compose(self.data, self.model, changes=self.fixed | tried, seed=self.seed, paradigm=self.paradigm)
 
 
 class Record(Aim):
@@ -57,15 +58,22 @@ class Record(Aim):
 
 
 def make_aim(
-    dataset: BundleDataset, model: str, *, preset: str | None = None, changes: dict[str, Any] | None = None, seed: int
+    dataset: BundleDataset,
+    model: str,
+    *,
+    preset: str | None = None,
+    changes: dict[str, Any] | None = None,
+    seed: int,
+    paradigm: str = "original",
 ) -> Aim:
-    """What to search: the model's grid without what `changes` holds fast; the preset gives what is not searched."""
-    config = compose(dataset.name, model, preset=preset, changes=changes, seed=seed)
-    grid = {key: values for key, values in grid_of(model).items() if key not in (changes or {})}
+    """What to search: the model's grid (or the views') without what `changes` holds fast; a preset gives the rest."""
+    config = compose(dataset.name, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
+    grid = {key: values for key, values in grid_of(model, paradigm).items() if key not in (changes or {})}
     whole = config.settings | config.train.model_dump(mode="json", exclude_none=True)
+    whole |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
     fixed = {key: value for key, value in whole.items() if key not in grid}
     about = {"model": model, "data": dataset.name, "fingerprint": dataset.fingerprint, "metric": config.train.metric}
-    return Aim.make(about | {"seed": seed, "fixed": fixed, "grid": grid})
+    return Aim.make(about | {"seed": seed, "fixed": fixed, "grid": grid, "paradigm": paradigm})
 
 
 @contextmanager
@@ -156,7 +164,9 @@ def write_record(folder: Path, record: Record) -> None:
     write_whole(folder / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
     if record.best is not None:
         config = record.config(record.best_settings)
-        preset = Preset(settings=config.settings, train=config.train.model_dump(mode="json", exclude_none=True))
+        views = config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
+        train = config.train.model_dump(mode="json", exclude_none=True)
+        preset = Preset(settings=config.settings, train=train, views=views)
         told = (
             f"{record.model} on {record.data}: {record.metric} {record.best:.4f} on tune, best of {record.done} trials"
         )

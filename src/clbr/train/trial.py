@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.train.environment import find_device
 from clbr.train.loop import make_optimiser, train
-from clbr.train.run import Counters
+from clbr.train.run import Counters, Hooks, prepare
 from clbr.train.study import Aim, is_done
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ LEARNED_DRAWS = 10
 
 
 def work(
+    folder: Path,
     study: "Study",
     aim: Aim,
     dataset: BundleDataset,
@@ -30,12 +33,12 @@ def work(
     stop: Callable[[], bool],
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the trials of these turns, one after the other."""
+    """Run the trials of these turns, one after the other; `folder` keeps the model that judges pairs for views."""
     blind = replace(dataset, test=dataset.test[:0])
     for turn in turns:
         if stop():
             return
-        _run(propose(study, aim, turn), study, aim, blind, stop)
+        _run(propose(study, aim, turn), folder, study, aim, blind, stop)
         look()
 
 
@@ -57,15 +60,23 @@ def propose(study: "Study", aim: Aim, turn: int) -> "Trial":
     return trial
 
 
-def _run(trial: "Trial", study: "Study", aim: Aim, dataset: BundleDataset, stop: Callable[[], bool]) -> None:
+def _run(
+    trial: "Trial", folder: Path, study: "Study", aim: Aim, dataset: BundleDataset, stop: Callable[[], bool]
+) -> None:
     """Train with a trial's settings and tell the study; stopped on the way, the trial is left for later."""
     states = require("optuna", "sweep").trial.TrialState
     config, counters, begun = aim.config(trial.params), Counters(), perf_counter()
     state, failure = states.COMPLETE, ""
     try:
         model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
-        model.to(find_device("auto"))
-        for epoch in train(model, make_optimiser(model, config.train), dataset, config.train, config.seed):
+        device = find_device("auto")
+        model.to(device)
+        with TemporaryDirectory() as space:
+            paradigm = prepare(Path(space), config, dataset, Hooks(stop=stop), device, folder.resolve())
+        if paradigm is None:
+            return
+        optimiser = make_optimiser(model, config.train)
+        for epoch in train(model, optimiser, dataset, config.train, config.seed, paradigm=paradigm):
             if stop():
                 return
             counters.follow(epoch, aim.metric)

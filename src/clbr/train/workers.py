@@ -80,6 +80,6 @@ def _work(
                 taken.value += 1
             if not mine:
                 return
-            work(study, aim, dataset, mine, stop)
+            work(folder, study, aim, dataset, mine, stop)
     except (InputError, OSError) as error:
         sys.exit(f"error: {error}")
