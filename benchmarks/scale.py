@@ -45,9 +45,11 @@ def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
     from clbr.models.registry import make_model
     from clbr.rng import torch_generator
     from clbr.train.batches import Choices
+    from clbr.train.environment import use_threads
     from clbr.train.loop import make_optimiser
     from clbr.train.settings import compose
 
+    use_threads(None)
     imported = peak()
     run = compose(folder, name, preset="youshu", changes={"batch": batch})
     dataset = load(Path(folder))
