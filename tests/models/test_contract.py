@@ -33,7 +33,7 @@ LEARNS: dict[str, tuple[dict[str, object], dict[str, object], float]] = {
 EXTREME = {
     "bprmf": [{"dimension": 1}],
     "lightgcn": [{"dimension": 1, "layers": 6}],
-    "dam": [{"dimension": 1, "hidden_dropout": 0.9}, {"init": "normal", "dimension": 512}],
+    "dam": [{"dimension": 1, "hidden_dropout": 0.9}, {"init": "normal", "dimension": 128}],
     "rgcn": [{"layers": 5, "message_dropout": 0.9}, {"bases": 2}],
     "bundlenet": [{"layers": 4, "message_dropout": 0.9}, {"item_task": 0.0, "hide_choices": False}],
     "bgcn": [{"layers": 4, "message_dropout": 0.9}, {"l2": 1.0}],
