@@ -201,6 +201,15 @@ def test_a_run_with_views_resumes_to_the_same_bits(
         assert (tmp_path / "straight" / "run" / name).read_bytes() == (broken / name).read_bytes()
 
 
+def test_views_without_edits_need_no_judge(shop: Path, tmp_path: Path, tiny: World) -> None:
+    """The control: the same computation, on the factual graph alone."""
+    nothing = {"ratio_ub": 0.0, "ratio_ui": 0.0, "ratio_bi": 0.0, "constraint": "none"}
+    runs.start(tmp_path / "run", config(shop, **nothing), tiny.dataset)
+    assert not list(tmp_path.glob("selection-*"))
+    views, _ = read_views(tmp_path / "run")
+    assert not any(view.touches(relation) for view in views for relation in ("ub", "ui", "bi"))
+
+
 def test_the_selection_model_is_trained_once_and_found_again(shop: Path, tmp_path: Path, tiny: World) -> None:
     runs.start(tmp_path / "one", config(shop), tiny.dataset)
     (selection,) = tmp_path.glob("selection-crosscbr-*")

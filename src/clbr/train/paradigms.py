@@ -140,7 +140,7 @@ class Counterfactual(Paradigm):
 
 def make_sampler(config: ViewsConfig, graph: BundleGraph, embeddings: Embeddings | None, seed: int) -> Sampler:
     """The sampler of the settings; those that judge pairs need the vectors of a trained model."""
-    if config.sampler == "dropout":
+    if config.sampler == "dropout" or not config.ratios:  # without edits any sampler draws the factual graph
         return EdgeDropout(graph)
     if config.sampler == "stochastic" and config.additions is not None:
         return Stochastic(graph, dict.fromkeys(RELATIONS, config.additions))
