@@ -240,6 +240,20 @@ def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_p
     assert not (tmp_path / "bad").exists()
 
 
+@pytest.mark.parametrize("changes", [{}, {"sampler": "stochastic"}, {"ratio_ui": 0.1}, {"redraw": True}], ids=str)
+def test_views_that_edit_nothing_need_no_judge_and_change_nothing(
+    changes: dict[str, object], shop: Path, tmp_path: Path, tiny: World
+) -> None:
+    """Lightgcn does not look at user-item pairs, so that ratio edits nothing either."""
+    none = {"ratio_ub": 0.0, "ratio_ui": 0.0, "ratio_bi": 0.0}
+    runs.start(tmp_path / "run", config(shop, "lightgcn", **none | changes), tiny.dataset)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    losses = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])["losses"]
+    assert losses["view bpr"] == pytest.approx(losses["bpr"])
+    views, _ = read_views(tmp_path / "run")
+    assert not any(view.touches(relation) for view in views for relation in ("ub", "ui", "bi"))
+
+
 def test_the_original_way_is_the_models_own_losses(tiny: World) -> None:
     encoder, graph, batch = setting("bgcn", tiny)
     found = Original().epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)

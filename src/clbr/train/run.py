@@ -160,9 +160,13 @@ def prepare(
     """
     if config.views is None:
         return Original()
+    relations = find_model(config.model).relations
+    views = config.views.model_copy(
+        update={f"ratio_{relation}": 0.0 for relation in config.views.ratios if relation not in relations}
+    )
     drawn = (folder / PAIRS).exists()
     embeddings = None
-    if config.views.needs_selection and (config.views.redraw or not drawn):
+    if views.needs_selection and (views.redraw or not drawn):
         if not (folder / SELECTION_SETTINGS).exists():
             found = _train_selection(shelf, config, dataset, hooks, device)
             if found is None:
@@ -170,10 +174,6 @@ def prepare(
             _keep_selection(found, folder)
         embeddings = _judgement(folder, dataset)
     graph = BundleGraph.of(dataset)
-    relations = find_model(config.model).relations
-    views = config.views.model_copy(
-        update={f"ratio_{relation}": 0.0 for relation in config.views.ratios if relation not in relations}
-    )
     sampler = make_sampler(views, graph, embeddings, config.seed) if views.redraw or not drawn else None
     if not drawn:
         assert sampler is not None
