@@ -1,5 +1,6 @@
 """Output that is there whole or not at all."""
 
+import json
 import os
 import re
 import shutil
@@ -82,6 +83,13 @@ def write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def split_tensors(content: bytes) -> tuple[str | None, bytes]:
+    """Of a safetensors file the checksum that its header states, if it does, and what follows the header."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    stated: str | None = json.loads(content[8:end]).get("__metadata__", {}).get("sha256")
+    return stated, content[end:]
 
 
 def _swap_in(partial: Path, out: Path) -> None:

@@ -59,3 +59,17 @@ def test_damaged_views_are_refused(tmp_path: Path) -> None:
     (tmp_path / "views.safetensors").write_bytes(b"nonsense")
     with pytest.raises(InputError, match="views.safetensors: not a set of views"):
         read_views(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [("views.safetensors", b"\x07", b"\x06"), ("views.json", b"0.5", b"0.6"), ("views.json", b"{", b"[")],
+)
+def test_views_that_were_changed_are_refused(name: str, old: bytes, new: bytes, tmp_path: Path) -> None:
+    """Another pair is still a pair, but not the view that the run was trained with."""
+    write_views(tmp_path, [EdgeEdits(add={"ub": pairs((0, 7))})], [{"ub": {"added": 1, "pass rate of additions": 0.5}}])
+    content = (tmp_path / name).read_bytes()
+    assert old in content
+    (tmp_path / name).write_bytes(content.replace(old, new))
+    with pytest.raises(InputError, match="it and views.json have another checksum than when they were written"):
+        read_views(tmp_path)
