@@ -240,6 +240,40 @@ def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_p
     assert not (tmp_path / "bad").exists()
 
 
+def test_a_selection_run_with_damaged_weights_is_refused_before_anything_is_written(
+    shop: Path, tmp_path: Path, tiny: World
+) -> None:
+    runs.start(tmp_path / "plain", config(shop, paradigm="original"), tiny.dataset)
+    (tmp_path / "plain" / runs.BEST).write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="plain/best/model.safetensors: not the weights of this model"):
+        runs.start(tmp_path / "run", config(shop), tiny.dataset, selection=tmp_path / "plain")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_killed_start_left_judges_no_other_run(shop: Path, tmp_path: Path, tiny: World) -> None:
+    """Killed after its selection model was copied, and begun again without --selection."""
+    runs.start(tmp_path / "clean" / "run", config(shop, "lightgcn"), tiny.dataset)
+    runs.start(tmp_path / "plain", config(shop, "lightgcn", paradigm="original", rate=0.5), tiny.dataset)
+    (tmp_path / "again" / "run").mkdir(parents=True)
+    runs._keep_selection(tmp_path / "plain", tmp_path / "again" / "run")
+    runs.start(tmp_path / "again" / "run", config(shop, "lightgcn"), tiny.dataset)
+    one, other = ((tmp_path / way / "run" / "views.safetensors").read_bytes() for way in ("clean", "again"))
+    assert one == other
+
+
+@pytest.mark.parametrize("damage", ["missing", "{", "[]", '{"model": "lightgcn", "settings": 3}'])
+def test_a_run_that_lost_what_judges_its_pairs_does_not_go_on_with_another(
+    damage: str, shop: Path, tmp_path: Path, tiny: World
+) -> None:
+    heard: list[int] = []
+    hooks = runs.Hooks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 3)
+    runs.start(tmp_path / "run", config(shop, "lightgcn", redraw=True), tiny.dataset, hooks)
+    about = tmp_path / "run" / runs.SELECTION_SETTINGS
+    about.unlink() if damage == "missing" else about.write_text(damage)
+    with pytest.raises(InputError, match=r"run/selection.json: (no such file|is damaged); put it back, or train anew"):
+        runs.resume(tmp_path / "run")
+
+
 @pytest.mark.parametrize("changes", [{}, {"sampler": "stochastic"}, {"ratio_ui": 0.1}, {"redraw": True}], ids=str)
 def test_views_that_edit_nothing_need_no_judge_and_change_nothing(
     changes: dict[str, object], shop: Path, tmp_path: Path, tiny: World

@@ -93,6 +93,8 @@ def start(
         sweep_files(folder)
         environment = json.dumps(describe_environment(dataset, place), indent=2)
         write_whole(folder / "environment.json", environment.encode())
+        for left in (SELECTION_SETTINGS, SELECTION):  # of a start that was killed at once, by whatever run
+            (folder / left).unlink(missing_ok=True)
         if selection is not None:
             _keep_selection(selection, folder)
         write_whole(folder / "config.toml", config.to_toml().encode())
@@ -168,6 +170,8 @@ def prepare(
     embeddings = None
     if views.needs_selection and (views.redraw or not drawn):
         if not (folder / SELECTION_SETTINGS).exists():
+            if (folder / "last" / STATE).exists():  # what it was begun with may have been given with --selection
+                raise InputError(f"{folder / SELECTION_SETTINGS}: no such file; put it back, or train anew")
             found = _train_selection(shelf, config, dataset, hooks, device)
             if found is None:
                 return None
@@ -210,6 +214,7 @@ def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset
         raise InputError(f"{selection}: was trained on other data than {config.data or dataset.name}")
     if not (selection / BEST).exists():
         raise InputError(f"{selection}: has no trained weights yet; first: clbr train --resume {selection}")
+    read_model(selection / BEST, make_model(given.model, given.settings, dataset))
 
 
 def _keep_selection(selection: Path, folder: Path) -> None:
@@ -222,8 +227,13 @@ def _keep_selection(selection: Path, folder: Path) -> None:
 
 def _judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
     """The vectors of a run's selection model on the training graph."""
-    about = json.loads((folder / SELECTION_SETTINGS).read_text())
-    model = make_model(about["model"], about["settings"], dataset)
+    path = folder / SELECTION_SETTINGS
+    try:
+        about = json.loads(read_bytes(path))
+        name, settings = str(about["model"]), dict(about["settings"])
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+    model = make_model(name, settings, dataset)
     assert isinstance(model, Encoder)
     read_model(folder / SELECTION, model)
     with torch.no_grad():
