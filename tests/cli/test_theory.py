@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,15 @@ def test_a_run_that_was_stopped_before_its_views_is_told_to_go_on(run: Run, plac
     code, _, err = run("theory", "early")
     assert code == 2
     assert "early: has no views yet; first: clbr train --resume early" in err
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.json", "views.json"])
+def test_a_damaged_run_is_one_message_and_exit_code_2(run: Run, place: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(place / "run", tmp_path / "hurt")
+    (tmp_path / "hurt" / name).write_text("{")
+    code, out, err = run("theory", "hurt")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: hurt/") and err.count("\n") == 1
 
 
 def test_of_the_epochs_looked_at_the_one_nearest_to_the_best_is_shown() -> None:

@@ -130,7 +130,7 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
     if (folder / "last" / STATE).exists():
         state = read_checkpoint(folder / "last", model, optimiser, settings)
         counters = Counters(**{key: state[key] for key in asdict(counters)})
-    lines = _metrics_until(folder, counters.epoch)
+    lines = read_metrics(folder, counters.epoch)  # what a killed run wrote after its checkpoint will be written again
     saved = monotonic()
     if counters.finished(config.train):
         return counters
@@ -252,12 +252,13 @@ def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
         return model.encode(BundleGraph.of(dataset))
 
 
-def _metrics_until(folder: Path, epoch: int) -> list[str]:
-    """The lines of metrics up to the checkpoint; what a killed run wrote after it will be written again."""
+def read_metrics(folder: Path, until: int | None = None) -> list[str]:
+    """The lines of a run's metrics, a JSON object for each epoch, or for those until an epoch."""
     path = folder / "metrics.jsonl"
     try:
         lines = path.read_text().splitlines() if path.exists() else []
-        return [line for line in lines if json.loads(line)["number"] <= epoch]
+        numbers = [int(json.loads(line)["number"]) for line in lines]
+        return [line for line, number in zip(lines, numbers, strict=True) if until is None or number <= until]
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
 

@@ -21,7 +21,7 @@ from clbr.models.registry import find_model, make_model
 from clbr.rng import generator, torch_generator
 from clbr.train.loop import make_optimiser, train
 from clbr.train.paradigms import make_sampler
-from clbr.train.run import read_config, read_dataset
+from clbr.train.run import read_config, read_dataset, read_metrics, read_origin
 from clbr.train.settings import RunConfig, ViewsConfig
 from clbr.views.edits import EdgeEdits
 from clbr.views.files import PAIRS, read_views
@@ -60,8 +60,7 @@ def read_run(folder: Path) -> tuple[RunConfig, ViewsConfig, list[EdgeEdits]]:
 
 def read_curves(folder: Path, config: RunConfig) -> Curves | None:
     """The curves of a run; None if nothing was measured."""
-    path = folder / "metrics.jsonl"
-    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines: list[dict[str, Any]] = [json.loads(line) for line in read_metrics(folder)]
     looked = [line for line in lines if line.get("measures")]
     if not looked:
         return None
@@ -80,8 +79,7 @@ def find_world(folder: Path, config: RunConfig, given: SimulateConfig | None = N
     if wanted is None:
         return None
     world = draw(world_config(wanted.like, wanted.scale, wanted.variant), wanted.seed)
-    recorded: dict[str, Any] = json.loads((folder / "environment.json").read_text())
-    if world.dataset.fingerprint != recorded["data"]["fingerprint"]:
+    if world.dataset.fingerprint != read_origin(folder).fingerprint:
         about = f"like {wanted.like}, scale {wanted.scale:g}, variant {wanted.variant}, seed {wanted.seed}"
         raise InputError(f"{folder}: was not trained on the world {about}; say which with --like and --world-seed")
     return world
