@@ -27,3 +27,17 @@ def test_time_left_is_told_within_long_epochs_and_right_after_resuming() -> None
     assert "best" not in training.told
     steps(3)
     assert task.time_remaining == 10
+
+
+def test_the_selection_model_is_told_apart_and_counted_apart() -> None:
+    """It was gone on with after epoch 7; then the run itself begins at epoch 1."""
+    bar = Progress(console=Console(file=io.StringIO()), auto_refresh=False)
+    training = Training(bar)
+    training.begin(compose("shop", "bprmf", changes={"epochs": 10}))
+    (task,) = bar.tasks
+    training.selection_epoch(Epoch(8, {"bpr": 0.5}, {}, 1.0, {}), Counters(epoch=8))
+    assert training.told.startswith("selection model, epoch 8")
+    assert (task.completed, task.total) == (1, 3)
+    training.epoch(Epoch(1, {"bpr": 0.5}, {}, 1.0, {}), Counters(epoch=1))
+    assert training.told.startswith("epoch 1")
+    assert (task.completed, task.total) == (1, 10)

@@ -31,6 +31,13 @@ def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tmp_path
     assert len(found["extremes"]) <= 6
 
 
+def test_json_lines_are_the_runs_own_epochs_not_those_of_its_selection_model(run: Run, shop: Path) -> None:
+    words = ("--paradigm", "clbr", "--epochs", "2", "--json", "--set", "ratio_ui=0", "--set", "ratio_bi=0")
+    code, out, _ = run("train", shop, "--model", "lightgcn", *words, "--out", "runs/lines")
+    assert code == 0
+    assert out == Path("runs/lines/metrics.jsonl").read_text()
+
+
 def test_an_edit_without_effect_is_warned_of(run: Run, shop: Path) -> None:
     words = ("--paradigm", "clbr", "--epochs", "1", "--set", "ratio_bi=0", "--out", "runs/light")
     code, _, err = run("train", shop, "--model", "lightgcn", *words)

@@ -266,7 +266,7 @@ def test_a_run_that_lost_what_judges_its_pairs_does_not_go_on_with_another(
     damage: str, shop: Path, tmp_path: Path, tiny: World
 ) -> None:
     heard: list[int] = []
-    hooks = runs.Hooks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 3)
+    hooks = runs.Hooks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 1)
     runs.start(tmp_path / "run", config(shop, "lightgcn", redraw=True), tiny.dataset, hooks)
     about = tmp_path / "run" / runs.SELECTION_SETTINGS
     about.unlink() if damage == "missing" else about.write_text(damage)

@@ -144,7 +144,7 @@ class Training:
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.task = bar.add_task("", total=None)
-        self.metric, self.told, self.total = "", "", 0
+        self.metric, self.told, self.of, self.total = "", "", "", 0
         self.begun: int | None = None  # the epoch after which we look on, known once an epoch has ended
         self.done = 0
 
@@ -157,12 +157,18 @@ class Training:
         """Move within the epoch."""
         self.bar.update(self.task, completed=self.done + step / steps, description=f"{self.told} step {step}/{steps}")
 
-    def epoch(self, epoch: "Epoch", counters: "Counters") -> None:
+    def selection_epoch(self, epoch: "Epoch", counters: "Counters") -> None:
+        """Tell the outcome of an epoch of the model that will judge pairs."""
+        self.epoch(epoch, counters, "selection model, ")
+
+    def epoch(self, epoch: "Epoch", counters: "Counters", of: str = "") -> None:
         """Tell the epoch's outcome."""
+        if of != self.of:
+            self.of, self.begun = of, None
         losses = " ".join(f"{name} {value:.4f}" for name, value in epoch.losses.items())
         tune = f"tune {100 * epoch.tune[self.metric]:.2f} " if epoch.tune else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
-        self.told = f"epoch {epoch.number}: {losses}, {tune}{best}{epoch.seconds:.1f} s an epoch,"
+        self.told = f"{of}epoch {epoch.number}: {losses}, {tune}{best}{epoch.seconds:.1f} s an epoch,"
         self.begun = epoch.number - 1 if self.begun is None else self.begun
         self.done = epoch.number - self.begun  # a resumed run's earlier epochs took none of our time
         self.bar.update(self.task, completed=self.done, total=self.total - self.begun, description=self.told)

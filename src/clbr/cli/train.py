@@ -59,7 +59,7 @@ def train(
                 typer.echo(json_.dumps(asdict(epoch)))
             screen.epoch(epoch, counters)
 
-        hooks = run.Hooks(epoch=heard, step=screen.step, stop=stopped)
+        hooks = run.Hooks(heard, screen.selection_epoch, screen.step, stopped)
         if resume:
             screen.begin(config)
             counters = run.resume(resume, hooks, device, data)

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -63,9 +63,13 @@ class Counters:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Who wants to hear of it: `epoch` after each epoch, `step` after each step; `stop` is asked after each epoch."""
+    """Who wants to hear of it: `epoch` after each epoch, `step` after each step; `stop` is asked after each epoch.
+
+    `selection_epoch` hears of the epochs of the selection model, where one is trained first.
+    """
 
     epoch: Callable[[Epoch, Counters], None] = lambda epoch, counters: None
+    selection_epoch: Callable[[Epoch, Counters], None] = lambda epoch, counters: None
     step: Callable[[int, int], None] = lambda step, steps: None
     stop: Callable[[], bool] = lambda: False
 
@@ -200,7 +204,7 @@ def _train_selection(
             environment = json.dumps(describe_environment(dataset, device), indent=2)
             write_whole(place / "environment.json", environment.encode())
             write_whole(place / "config.toml", plain.to_toml().encode())
-        counters = _train(place, plain, dataset, hooks, device)
+        counters = _train(place, plain, dataset, replace(hooks, epoch=hooks.selection_epoch), device)
     return place if counters.finished(plain.train) else None
 
 
