@@ -1,6 +1,7 @@
 """What every sampler promises, and what each one is."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import floor
 
 import numpy as np
@@ -75,6 +76,18 @@ def test_every_sampler_edits_what_it_may_and_exactly_as_often_as_asked(kind: str
     assert view.ui is graph.ui
     if not edits.touches("ub"):
         assert view.ub is graph.ub
+
+
+def test_samplers_never_see_a_tune_or_test_pair(tiny: World) -> None:
+    blind = replace(tiny.dataset, tune=tiny.dataset.tune[:0], test=tiny.dataset.test[:0])
+    for make in KINDS.values():
+        drawn = []
+        for dataset in (tiny.dataset, blind):
+            graph = BundleGraph.of(dataset)
+            drawn.append(make(graph, random_vectors(graph, 0)).draw({"ub": 0.1}, np.random.default_rng(0))[0])
+        for side in ("add", "drop"):
+            one, other = (getattr(edits, side)["ub"].tolist() for edits in drawn)
+            assert one == other
 
 
 def test_other_seeds_give_other_edits(tiny: World) -> None:

@@ -27,7 +27,7 @@ def train(
     paradigm: Annotated[str | None, typer.Option(help="original (the default), clbr or casr: with views.")] = None,
     selection: Annotated[Path | None, typer.Option(help="A run of the model to judge pairs by; else trained.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="At most this many.")] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", help="key=value, of the model or the training.")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="key=value, of model, training or views.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Equal seeds give equal weights; 0 if left out.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run; DATA only if it was moved.")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON line for each epoch.")] = False,

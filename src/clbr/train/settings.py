@@ -51,8 +51,8 @@ class ViewsConfig(Config):
     ratio_bi: float = Field(0.1, ge=0, lt=1, description="edits of bundle-item")
     views: int = Field(4, ge=1, description="how many there are; each epoch takes one of them")
     redraw: bool = Field(False, description="draw a new view every epoch instead")
-    sampler_batch: int = Field(256, ge=2, description="pairs that the sampler judges against each other")
-    upper: float = Field(0.8, gt=0, le=1, description="a+: what is added scores above this share of the best")
+    sampler_batch: int = Field(256, ge=2, le=1 << 20, description="pairs that the sampler judges against each other")
+    upper: float = Field(0.8, gt=0, lt=1, description="a+: what is added scores above this share of the best")
     lower: float = Field(1.2, ge=1, description="a-: what is dropped scores below this multiple of the worst")
     literal: bool = Field(False, description="judge edges and other pairs in the same batches, as the paper is written")
     additions: float | None = Field(

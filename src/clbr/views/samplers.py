@@ -214,7 +214,8 @@ class Heuristic(Scored):
             if idle * self.batch > PATIENCE:
                 raise InputError(
                     f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,} (a+ = {self.upper}, "
-                    f"a- = {self.lower}); found {filling.size:,} of {count:,}: lower its ratio, or make a+ smaller"
+                    f"a- = {self.lower}); found {filling.size:,} of {count:,} for a ratio of "
+                    f"{count / len(self.pools[relation].edges):.3g}: lower it, or make a+ smaller"
                 )
             before = filling.size
             added, dropped = self._turns(relation, turns, rng)
