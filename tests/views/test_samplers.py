@@ -17,7 +17,8 @@ from clbr.graph import kernels
 from clbr.graph.bundle_graph import BundleGraph, Edges
 from clbr.models.interface import Embeddings, Level
 from clbr.views import samplers
-from clbr.views.samplers import Casr, EdgeDropout, Heuristic, Pool, Sampler, Stochastic
+from clbr.views.pool import Pool
+from clbr.views.samplers import Casr, EdgeDropout, Heuristic, Sampler, Stochastic
 
 RATIOS: dict[Relation, float] = {"ub": 0.2, "ui": 0.1, "bi": 0.3}
 HALF: dict[Relation, float] = {"ub": 0.5, "ui": 0.5, "bi": 0.5}

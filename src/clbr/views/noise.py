@@ -13,7 +13,8 @@ from clbr.data.pairs import Codes, Pairs, Relation, contains, decode, encode, ro
 from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.views.edits import RELATIONS, EdgeEdits
-from clbr.views.samplers import ROUND, Heuristic, Pool
+from clbr.views.pool import Pool
+from clbr.views.samplers import ROUND, Heuristic
 
 SAMPLE = 512
 """Unconnected pairs of a left node whose preference gives its median; nodes with no more have all of them taken."""

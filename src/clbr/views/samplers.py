@@ -5,21 +5,23 @@ All of them see the graph that they are given and nothing else; given the factua
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, isqrt
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Codes, Relation, contains, decode, encode
+from clbr.data.pairs import Codes, Relation, decode
 from clbr.errors import InputError
 from clbr.graph import kernels
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import SIDES, Embeddings
 from clbr.views.edits import RELATIONS, EdgeEdits
+from clbr.views.filling import Choice, Filling, Passed
+from clbr.views.pool import Pool
 
 ROUND = 1 << 17
 """Pairs judged at once, about: enough to keep the processor busy, little enough to stay in its cache."""
@@ -29,15 +31,6 @@ PATIENCE = 1 << 22
 
 Record = dict[Relation, dict[str, float]]
 """What a view did to each relation that it edits, and how it came to it."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Codes that a sampler adds to a relation and drops from it, and how it came to them."""
-
-    add: Codes
-    drop: Codes
-    record: dict[str, float] = field(default_factory=dict)
 
 
 class Sampler(ABC):
@@ -67,44 +60,6 @@ class Sampler(ABC):
                 found = {"added": len(choice.add), "dropped": len(choice.drop), "to nodes without an edge": to_bare}
                 record[relation] = found | choice.record
         return EdgeEdits(add, drop), record
-
-
-class Pool:
-    """The pairs of a relation, connected and not."""
-
-    def __init__(self, graph: BundleGraph, relation: Relation) -> None:
-        edges = graph.edges(relation)
-        self.relation, self.shape, self.width = relation, edges.shape, edges.shape[1]
-        self.edges = encode(edges.pairs, self.width)
-        self.missing = edges.shape[0] * edges.shape[1] - len(self.edges)
-
-    def unconnected(self, count: int, rng: np.random.Generator) -> Codes:
-        """Distinct unconnected pairs, all equally likely."""
-        if count > self.missing:
-            raise InputError(f"{self.relation}: {count:,} pairs to add, but only {self.missing:,} are unconnected")
-        return self.nth_unconnected(rng.choice(self.missing, count, replace=False, shuffle=False))
-
-    def nth_unconnected(self, rank: Codes) -> Codes:
-        """The unconnected pairs of these ranks in the order of codes: r + the number of edges before it."""
-        return rank + np.searchsorted(self.edges - np.arange(len(self.edges)), rank, side="right")
-
-    def connected(self, count: int, rng: np.random.Generator) -> Codes:
-        """Distinct edges, all equally likely."""
-        return rng.choice(self.edges, count, replace=False, shuffle=False)
-
-    @cached_property
-    def sieve(self) -> NDArray[np.bool_]:
-        """True at the last bits of every edge's code: most pairs are seen not to be edges at one small look."""
-        marks = np.zeros(1 << 22, np.bool_)
-        marks[self.edges & (len(marks) - 1)] = True
-        return marks
-
-    def are_edges(self, codes: Codes) -> NDArray[np.bool_]:
-        """Which of the codes are edges."""
-        found: NDArray[np.bool_] = self.sieve[codes & (len(self.sieve) - 1)]
-        (at,) = found.nonzero()
-        found[at] = contains(self.edges, codes[at])
-        return found
 
 
 class EdgeDropout(Sampler):
@@ -162,6 +117,32 @@ class Scored(Sampler):
                 scores += (left[torch.from_numpy(lefts)] * right[torch.from_numpy(rights)]).sum(1).numpy()
         return scores
 
+    advice: ClassVar[str]
+    """How to get more pairs to pass."""
+
+    @abstractmethod
+    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
+        """What passes to be added and to be dropped in so many turns."""
+
+    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
+        """Turn by turn until there are enough; of the last batch, as many as are wanted, by chance."""
+        filling = Filling(count)
+        judged, idle, turns = 0, 0, max(1, ROUND // 2 // self.batch)
+        while not filling.full:
+            if idle * self.batch > PATIENCE:
+                raise InputError(
+                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,} ({self}); found "
+                    f"{filling.size:,} of {count:,} for a ratio of {count / len(self.pools[relation].edges):.3g}: "
+                    f"lower it, or {self.advice}"
+                )
+            before = filling.size
+            filling.take(*self.judge(relation, turns, rng), rng)
+            judged += turns
+            idle = 0 if filling.size > before else idle + turns
+            rate = max(filling.size / judged, 1e-9)
+            turns = int(np.clip((count - filling.size) / rate * 1.1, 8, max(8, ROUND // self.batch)))
+        return filling.choice(self.batch)
+
     def batches(
         self, relation: Relation, count: int, rng: np.random.Generator
     ) -> tuple[Codes, NDArray[np.float32], NDArray[np.bool_]]:
@@ -194,6 +175,8 @@ class Heuristic(Scored):
     (`literal`), both are judged in batches of any pairs, among which edges are so rare that hardly one is dropped.
     """
 
+    advice = "make a+ smaller"
+
     def __init__(
         self,
         graph: BundleGraph,
@@ -206,27 +189,11 @@ class Heuristic(Scored):
         super().__init__(graph, embeddings, batch)
         self.upper, self.lower, self.literal = upper, lower, literal
 
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """Turn by turn until there are enough; of the last batch, as many as are wanted, by chance."""
-        filling = Filling(count)
-        judged, idle, turns = 0, 0, max(1, ROUND // 2 // self.batch)
-        while not filling.full:
-            if idle * self.batch > PATIENCE:
-                raise InputError(
-                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,} (a+ = {self.upper}, "
-                    f"a- = {self.lower}); found {filling.size:,} of {count:,} for a ratio of "
-                    f"{count / len(self.pools[relation].edges):.3g}: lower it, or make a+ smaller"
-                )
-            before = filling.size
-            added, dropped = self._turns(relation, turns, rng)
-            filling.take(added, dropped, rng)
-            judged += turns
-            idle = 0 if filling.size > before else idle + turns
-            rate = max(filling.size / judged, 1e-9)
-            turns = int(np.clip((count - filling.size) / rate * 1.1, 8, max(8, ROUND // self.batch)))
-        return filling.choice(self.batch)
+    def __str__(self) -> str:
+        return f"a+ = {self.upper}, a- = {self.lower}"
 
-    def _turns(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple["Passed", "Passed"]:
+    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
+        """A batch to add from and a batch to drop from at every turn."""
         codes, scores, edges = self.batches(relation, turns, rng)
         passed = self.additions(scores, edges)
         if self.literal:
@@ -262,9 +229,14 @@ class Casr(Scored):
     with the largest -ln sigmoid(score - score of a random bundle).
     """
 
+    advice = "be confident of a larger share"
+
     def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int = 256, confident: float = 0.1) -> None:
         super().__init__(graph, embeddings, batch)
         self.confident = confident
+
+    def __str__(self) -> str:
+        return f"confident = {self.confident}"
 
     @cached_property
     def bars(self) -> NDArray[np.float32]:
@@ -278,77 +250,17 @@ class Casr(Scored):
         """Only user-bundle pairs, only additions."""
         if relation != "ub":
             raise InputError(f"{relation}: casr edits user-bundle pairs only; set its ratio to 0")
-        filling, pool, idle = Filling(count), self.pools[relation], 0
-        while not filling.full:
-            if idle * self.batch > PATIENCE:
-                raise InputError(
-                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,}; found "
-                    f"{filling.size:,} of {count:,}: lower its ratio, or let casr be confident of a larger share"
-                )
-            turns, before = max(8, ROUND // self.batch), filling.size
-            codes, scores, edges = self.batches(relation, turns, rng)
-            users = codes // pool.width
-            sure = ~edges & (scores >= self.bars[users])
-            others = rng.integers(pool.width, size=sure.sum())
-            worth = np.full(scores.shape, -np.inf, np.float32)
-            worth[sure] = np.logaddexp(0, self.of_pairs("ub", np.stack([users[sure], others], 1)) - scores[sure])
-            places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
-            taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
-            filling.take(Passed.of(codes, taken), Passed.of(codes, np.zeros_like(taken)), rng)
-            idle = 0 if filling.size > before else idle + turns
-        return filling.choice(self.batch)
+        return super().choose(relation, count, rng)
 
-
-@dataclass(frozen=True)
-class Passed:
-    """The pairs that passed, with the number of the batch that each was in, and how many were judged."""
-
-    codes: Codes
-    batch: NDArray[np.int64]
-    judged: int
-
-    @classmethod
-    def of(cls, codes: Codes, passed: NDArray[np.bool_]) -> "Passed":
-        """From batches, one a row."""
-        row, column = passed.nonzero()
-        return cls(codes[row, column], row, passed.size)
-
-
-class Filling:
-    """A set of edits on its way to a given size."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.codes, self.is_drop = np.empty(0, np.int64), np.empty(0, np.bool_)
-        self.passed, self.judged = np.zeros(2, np.int64), np.zeros(2, np.int64)
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return len(self.codes)
-
-    @property
-    def full(self) -> bool:
-        """Whether these are enough."""
-        return self.size >= self.count
-
-    def take(self, added: Passed, dropped: Passed, rng: np.random.Generator) -> None:
-        """Take what is new, batch by batch, additions first; of the batch that is too many a random part."""
-        self.passed += (len(added.codes), len(dropped.codes))
-        self.judged += (added.judged, dropped.judged)
-        codes = np.concatenate([added.codes, dropped.codes])
-        batch = np.concatenate([2 * added.batch, 2 * dropped.batch + 1])
-        order = np.lexsort((rng.random(len(codes)), batch))  # within a batch by chance: cutting it is then fair
-        codes, batch = codes[order], batch[order]
-        _, first = np.unique(codes, return_index=True)
-        first = np.sort(first)
-        fresh = first[~np.isin(codes[first], self.codes)][: self.count - self.size]
-        self.codes = np.concatenate([self.codes, codes[fresh]])
-        self.is_drop = np.concatenate([self.is_drop, batch[fresh] % 2 == 1])
-
-    def choice(self, batch: int) -> Choice:
-        """The edits, and what share of the pairs that were judged had passed."""
-        added, dropped = self.codes[~self.is_drop], self.codes[self.is_drop]
-        rates = self.passed / np.maximum(self.judged, 1)
-        record = {"batch": batch, "pass rate of additions": float(rates[0]), "pass rate of drops": float(rates[1])}
-        return Choice(added, dropped, record)
+    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
+        """Of each batch the tenth of the confident pairs that is worth most; nothing is dropped."""
+        pool = self.pools[relation]
+        codes, scores, edges = self.batches(relation, turns, rng)
+        users = codes // pool.width
+        sure = ~edges & (scores >= self.bars[users])
+        others = rng.integers(pool.width, size=sure.sum())
+        worth = np.full(scores.shape, -np.inf, np.float32)
+        worth[sure] = np.logaddexp(0, self.of_pairs("ub", np.stack([users[sure], others], 1)) - scores[sure])
+        places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
+        taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
+        return Passed.of(codes, taken), Passed.of(codes, np.zeros_like(taken))
