@@ -94,7 +94,7 @@ def test_the_curves_are_drawn(run: Run, place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["plain"], "plain: was trained without views; theory needs a run of: clbr train --paradigm clbr"),
+        (["plain"], "plain: was trained without views; make some with clbr train ... --paradigm clbr"),
         (["told"], "no run there"),
         (["chance", "--plot", "x.png"], "nothing was measured, so there is nothing to draw"),
         (["run", "--plot", "x.bmp"], "expected a name that ends in .png"),

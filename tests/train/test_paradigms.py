@@ -237,6 +237,9 @@ def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_p
         runs.start(tmp_path / "bad", plain, tiny.dataset, selection=tmp_path / "plain")
     with pytest.raises(InputError, match="no run there"):
         runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "nowhere")
+    runs.start(tmp_path / "half", config(shop, paradigm="original"), tiny.dataset, runs.Hooks(stop=lambda: True))
+    with pytest.raises(InputError, match=r"half: is not trained to its end; first: clbr train --resume .*half"):
+        runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "half")
     assert not (tmp_path / "bad").exists()
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from clbr.views.noise import Kind, Noise, PassRates, Rate
 
 EXAMPLE = "Example: clbr theory runs/first --plot curves.png"
-NAMES = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
 THEOREM_2 = (
     "Theorem 2: the task's information is not observed; the task's own metric stands for it. Train under each "
     "constraint (--set constraint=adaptive, constant, none), then: clbr compare RUN RUN RUN"
@@ -122,7 +121,7 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path) ->
         return
     rows = [
         [
-            f"{NAMES[relation]}, {kind}",
+            f"{show.RELATIONS[relation]}, {kind}",
             f"{x.edits:,}",
             f"{x.eta:.3f}",
             f"{x.low:.3f} to {x.high:.3f}",
@@ -135,7 +134,7 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path) ->
     show.table("\nNoise: the share eta of edits that contradict true preference", columns, rows)
     typer.echo("\nTheorem 1: the samples it asks for, as a multiple of those without noise")
     for relation, kinds in noise.items():
-        typer.echo(f"{NAMES[relation]}: {_bound(kinds['all'])}")
+        typer.echo(f"{show.RELATIONS[relation]}: {_bound(kinds['all'])}")
 
 
 def _bound(noise: "Noise") -> str:
@@ -155,7 +154,7 @@ def _show_rates(rates: "dict[Relation, PassRates]") -> None:
         return f"{100 * rate.rate:.2f} ({100 * rate.low:.2f} to {100 * rate.high:.2f})"
 
     rows = [
-        [NAMES[relation], percent(x.hidden), percent(x.other), "-" if x.ratio is None else f"{x.ratio:.1f}"]
+        [show.RELATIONS[relation], percent(x.hidden), percent(x.other), "-" if x.ratio is None else f"{x.ratio:.1f}"]
         for relation, x in rates.items()
     ]
     columns = ["", "hidden edges", "other unconnected pairs", "ratio"]

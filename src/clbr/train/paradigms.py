@@ -1,5 +1,6 @@
 """Paradigms: what a model learns from. The original way, or beside counterfactual views under a constraint."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -23,12 +24,12 @@ Losses = Callable[[Batch], dict[str, Tensor]]
 Side = Literal["users", "bundles"]
 
 
-class Paradigm:
+class Paradigm(ABC):
     """Supplies the losses of an epoch. Neither a paradigm nor a model owns a loop."""
 
+    @abstractmethod
     def epoch(self, model: Model, graph: BundleGraph, number: int, noise: torch.Generator) -> Losses:
         """What to minimise in this epoch, as a function of the batch."""
-        raise NotImplementedError
 
     def measures(self, model: Model, graph: BundleGraph, number: int) -> dict[str, float]:
         """What is worth following as the model learns, after epoch `number`."""

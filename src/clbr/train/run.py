@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -216,9 +216,21 @@ def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset
         raise InputError(f"{selection}: is a run of {given.model}, and pairs are to be judged by {config.model}")
     if read_origin(selection).fingerprint != dataset.fingerprint:
         raise InputError(f"{selection}: was trained on other data than {config.data or dataset.name}")
-    if not (selection / BEST).exists():
-        raise InputError(f"{selection}: has no trained weights yet; first: clbr train --resume {selection}")
+    if not (selection / BEST).exists() or not _read_counters(selection).finished(given.train):
+        raise InputError(f"{selection}: is not trained to its end; first: clbr train --resume {selection}")
     read_model(selection / BEST, make_model(given.model, given.settings, dataset))
+
+
+def _read_counters(folder: Path) -> Counters:
+    """How far a run has come, as its last checkpoint tells."""
+    path = folder / "last" / STATE
+    if not path.exists():
+        return Counters()
+    try:
+        state = json.loads(read_bytes(path))
+        return Counters(**{key: state[key] for key in asdict(Counters())})
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
 
 
 def _keep_selection(selection: Path, folder: Path) -> None:
@@ -237,11 +249,7 @@ def _judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
         name, settings = str(about["model"]), dict(about["settings"])
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
-    model = make_model(name, settings, dataset)
-    assert isinstance(model, Encoder)
-    read_model(folder / SELECTION, model)
-    with torch.no_grad():
-        return model.encode(BundleGraph.of(dataset))
+    return _vectors(name, settings, folder / SELECTION, dataset)
 
 
 def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
@@ -249,9 +257,14 @@ def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
     if (folder / SELECTION_SETTINGS).exists():
         return _judgement(folder, dataset)
     config = read_config(folder)
-    model = make_model(config.model, config.settings, dataset)
+    return _vectors(config.model, config.settings, folder / BEST, dataset)
+
+
+def _vectors(name: str, settings: dict[str, Any], weights: Path, dataset: BundleDataset) -> Embeddings:
+    """What a trained model makes of the training graph."""
+    model = make_model(name, settings, dataset)
     assert isinstance(model, Encoder)
-    read_model(folder / BEST, model)
+    read_model(weights, model)
     with torch.no_grad():
         return model.encode(BundleGraph.of(dataset))
 

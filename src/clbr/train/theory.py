@@ -24,7 +24,7 @@ from clbr.train.paradigms import make_sampler
 from clbr.train.run import read_config, read_dataset, read_metrics, read_origin
 from clbr.train.settings import RunConfig, ViewsConfig
 from clbr.views.edits import EdgeEdits
-from clbr.views.files import PAIRS, read_views
+from clbr.views.files import read_run_views
 from clbr.views.noise import Kind, Noise, PassRates, hide, noise, pass_rates
 from clbr.views.samplers import Heuristic
 
@@ -51,11 +51,9 @@ class Curves:
 def read_run(folder: Path) -> tuple[RunConfig, ViewsConfig, list[EdgeEdits]]:
     """The settings and the views of a run; one without views is refused."""
     config = read_config(folder)
-    if config.views is None:
-        raise InputError(f"{folder}: was trained without views; theory needs a run of: clbr train --paradigm clbr")
-    if not (folder / PAIRS).exists():
-        raise InputError(f"{folder}: has no views yet; first: clbr train --resume {folder}")
-    return config, config.views, read_views(folder)[0]
+    edits, _ = read_run_views(folder, config.views is not None)
+    assert config.views is not None
+    return config, config.views, edits
 
 
 def read_curves(folder: Path, config: RunConfig) -> Curves | None:
