@@ -10,7 +10,7 @@ import pytest
 
 from clbr import BundleDataset, load, save
 from conftest import SHARED, make_dataset
-from typed import Run, snapshot
+from typed import Run, assert_refused, snapshot
 
 
 @pytest.fixture
@@ -220,12 +220,7 @@ def test_bad_input_is_one_message_exit_code_2_and_no_change(
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "users.csv").write_text("mine")
-    before = snapshot(tmp_path)
-    code, out, err = run(*words)
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in out + err
-    assert snapshot(tmp_path) == before
+    assert_refused(run, tmp_path, words, message)
 
 
 def test_a_disk_that_fills_up_is_one_message_and_leaves_what_was_there(data: Path, tmp_path: Path) -> None:

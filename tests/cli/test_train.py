@@ -11,7 +11,7 @@ from clbr.models.registry import MODELS
 from clbr.train import environment
 from clbr.train.settings import compose
 from conftest import make_dataset
-from typed import Run, snapshot
+from typed import Run, assert_refused, snapshot
 
 train_command = import_module("clbr.cli.train")
 
@@ -180,12 +180,7 @@ def test_bad_input_is_one_message_exit_code_2_and_no_change(
 ) -> None:
     if words[0] == "compare":
         run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
-    before = snapshot(tmp_path)
-    code, out, err = run(*words)
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in out + err
-    assert snapshot(tmp_path) == before
+    assert_refused(run, tmp_path, words, message)
 
 
 @pytest.mark.parametrize("told", ["DefaultCPUAllocator: can't allocate memory", "CUDA out of memory"])
