@@ -13,7 +13,7 @@ from clbr import BundleDataset, InputError, World, load, save
 from clbr.models.registry import MODELS
 from clbr.train import run as runs
 from clbr.train import trial as trials
-from clbr.train.grids import grid_of
+from clbr.train.grids import CONSTRAINED, grid_of, near
 from clbr.train.search import search
 from clbr.train.settings import compose
 from clbr.train.study import Record, held, make_aim, read_record
@@ -57,6 +57,37 @@ def test_views_have_a_grid_too(paradigm: str) -> None:
         assert len(values) == len(set(values)) >= 2
         for value in values:
             compose("shop", "bgcn", changes={key: value}, paradigm=paradigm)
+
+
+@pytest.mark.parametrize(
+    ("values", "own", "found"),
+    [
+        ([0.1, 0.2, 0.3, 0.5], 0.3, [0.3, 0.2, 0.5]),
+        ([0.1, 0.2, 0.3, 0.5], 0.4, [0.4, 0.3, 0.5]),
+        ([1, 2, 3], 1, [1, 2]),
+        ([1, 2, 3], 7, [7, 3]),
+        ([False, True], True, [True, False]),
+        (["edges", "messages"], "none", ["none", "edges", "messages"]),
+    ],
+)
+def test_near_are_the_own_value_and_the_next_ones(values: list[object], own: object, found: list[object]) -> None:
+    assert near(values, own) == found
+
+
+def test_a_search_sets_out_from_its_preset(shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[settings]\ninit = "xavier"\n[train]\nrate = 0.0007\n')
+    record = look(shop, tmp_path / "study", 6, preset=str(tmp_path / "mine.toml"))
+    tried = {turn: params for turn, params, *_ in outcome(tmp_path / "study")}
+    assert tried[0] == {"rate": 0.0007, "weight_decay": 0.0, "init": "xavier"} == record.first
+    assert {params["rate"] for params in tried.values()} == {0.0003, 0.0007, 0.001}  # type: ignore[index]
+    assert {params["weight_decay"] for params in tried.values()} <= {0.0, 1e-7}  # type: ignore[index]
+
+
+def test_what_has_no_effect_is_not_searched(tiny: World) -> None:
+    assert not {"ratio_ui", "ratio_bi"} & {*grid_of("lightgcn", "clbr")}
+    free = make_aim(tiny.dataset, "bgcn", seed=0, paradigm="clbr", changes={"constraint": "none"})
+    assert not {*CONSTRAINED} & {*free.grid}
+    assert "ratio_bi" in free.grid
 
 
 def test_a_search_of_views_trains_its_judge_once_and_finds_a_preset(shop: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def tune(
     out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to go on with.")],
     paradigm: Annotated[str, typer.Option(help="clbr or casr: search the views' settings instead.")] = "original",
     epochs: Annotated[int | None, typer.Option(min=1, help="At most this many a trial.")] = None,
-    preset: Annotated[str | None, typer.Option(help="What is not searched: youshu, netease, or a TOML file.")] = None,
+    preset: Annotated[str | None, typer.Option(help="Set out from here: youshu, netease, or a TOML file.")] = None,
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value: hold this fast.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of every trial's training, and of what is tried.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Processes at work; they share the threads.")] = 1,

@@ -4,6 +4,7 @@ from math import prod
 from typing import Any
 
 from clbr.errors import InputError
+from clbr.models.registry import find_model
 
 Grid = dict[str, list[Any]]
 
@@ -66,14 +67,32 @@ PARADIGMS: dict[str, Grid] = {
     "casr": {"ratio_ub": RATIOS[1:], "confident": [0.01, 0.05, 0.1, 0.3], "view_weight": WEIGHTS},
 }
 
+CONSTRAINED = ("omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up")
+"""Settings of the constraint, idle without one."""
+
 
 def grid_of(model: str, paradigm: str = "original") -> Grid:
-    """All that is searched for a model: what is common to all models, and its own; with views, their settings alone."""
+    """All that is searched for a model: what is common to all models, and its own; with views, their settings alone.
+
+    The ratios of relations that the model does not look at are left out.
+    """
     if paradigm in PARADIGMS:
-        return PARADIGMS[paradigm]
+        idle = {"ratio_ub", "ratio_ui", "ratio_bi"} - {f"ratio_{relation}" for relation in find_model(model).relations}
+        return {key: values for key, values in PARADIGMS[paradigm].items() if key not in idle}
     if model not in MODELS:
         raise InputError(f"{model} has no search grid; known: {', '.join(sorted(MODELS))}")
     return COMMON | MODELS[model]
+
+
+def near(values: list[Any], own: Any) -> list[Any]:
+    """Of a setting's values the one it has, which need not be among them, and the next ones below and above.
+
+    All others, if they are not numbers: nothing is next to a name.
+    """
+    if isinstance(own, bool | str):
+        return [own, *(value for value in values if value != own)]
+    below, above = [value for value in values if value < own], [value for value in values if value > own]
+    return [own, *below[-1:], *above[:1]]
 
 
 def size(grid: Grid) -> int:

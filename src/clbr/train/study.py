@@ -13,7 +13,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.read import read_bytes
 from clbr.errors import InputError, require
 from clbr.files import write_whole
-from clbr.train.grids import grid_of
+from clbr.train.grids import CONSTRAINED, grid_of, near
 from clbr.train.run import locked
 from clbr.train.settings import Preset, RunConfig, compose
 
@@ -37,6 +37,7 @@ class Aim(Config):
     seed: int = Field(description="of every training, and of what is tried")
     fixed: dict[str, Any] = Field(description="settings that are not searched")
     grid: dict[str, list[Any]] = Field(description="settings that are, and their values")
+    first: dict[str, Any] = Field(default_factory=dict, description="what is tried first; empty: drawn like the others")
 
     def config(self, tried: dict[str, Any]) -> RunConfig:
         """The settings of a trial."""
@@ -66,14 +67,21 @@ def make_aim(
     seed: int,
     paradigm: str = "original",
 ) -> Aim:
-    """What to search: the model's grid (or the views') without what `changes` holds fast; a preset gives the rest."""
+    """What to search: the model's grid (or the views') without what `changes` holds fast.
+
+    From a preset the search sets out: it is tried first, then values next to its own.
+    """
     config = compose(dataset.name, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
-    grid = {key: values for key, values in grid_of(model, paradigm).items() if key not in (changes or {})}
+    held_fast = {*(changes or {}), *(CONSTRAINED if config.views and config.views.constraint == "none" else ())}
+    grid = {key: values for key, values in grid_of(model, paradigm).items() if key not in held_fast}
     whole = config.settings | config.train.model_dump(mode="json", exclude_none=True)
     whole |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
+    first = {key: whole[key] for key in grid} if preset else {}
+    if preset:
+        grid = {key: near(values, whole[key]) for key, values in grid.items()}
     fixed = {key: value for key, value in whole.items() if key not in grid}
     about = {"model": model, "data": dataset.name, "fingerprint": dataset.fingerprint, "metric": config.train.metric}
-    return Aim.make(about | {"seed": seed, "fixed": fixed, "grid": grid, "paradigm": paradigm})
+    return Aim.make(about | {"seed": seed, "fixed": fixed, "grid": grid, "first": first, "paradigm": paradigm})
 
 
 @contextmanager

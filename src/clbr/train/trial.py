@@ -43,7 +43,10 @@ def work(
 
 
 def propose(study: "Study", aim: Aim, turn: int) -> "Trial":
-    """A trial of settings not tried yet. What is drawn depends on the seed, the turn and the trials done."""
+    """A trial of settings not tried yet. What is drawn depends on the seed, the turn and the trials done.
+
+    The first turn is what the study sets out from, if it does from anything.
+    """
     optuna = require("optuna", "sweep")
     grid = {key: optuna.distributions.CategoricalDistribution(values) for key, values in aim.grid.items()}
     trials = study.get_trials(deepcopy=False)
@@ -52,6 +55,8 @@ def propose(study: "Study", aim: Aim, turn: int) -> "Trial":
         seed = int(generator(aim.seed, "trial", str(turn), str(attempt)).integers(2**31))
         samplers = optuna.samplers
         study.sampler = samplers.TPESampler(seed=seed) if attempt < LEARNED_DRAWS else samplers.RandomSampler(seed=seed)
+        if turn == attempt == 0 and aim.first:
+            study.enqueue_trial(aim.first)
         trial = study.ask(grid)
         if trial.params not in tried:
             break
