@@ -8,7 +8,11 @@ from clbr.evaluation.significance import compare, holm
 
 def result(values: np.ndarray, users: int | None = None) -> Evaluation:
     return Evaluation(
-        "test", np.arange(users or len(values)), {"recall@20": values}, {"recall@20": float(values.mean())}
+        "test",
+        np.arange(users or len(values)),
+        {"recall@20": values},
+        {"recall@20": float(values.mean())},
+        np.zeros((users or len(values), 1), np.int64),
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
+from clbr.cli.experiment import app as experiment_app
 from clbr.cli.floors import floors
 from clbr.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from clbr.cli.theory import theory
@@ -28,6 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data_app, name="data")
+app.add_typer(experiment_app, name="experiment")
 app.command(epilog=EXAMPLE)(train)
 app.command(epilog="Example: clbr evaluate runs/first --split test --k 20,40")(evaluate)
 app.command(epilog="Example: clbr compare runs/bgcn-0 runs/bgcn-1 runs/crosscbr-0 runs/crosscbr-1")(compare)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import contains, encode, sorted_pairs
+from clbr.data.pairs import Pairs, contains, encode, sorted_pairs
 from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
@@ -23,6 +23,13 @@ class Evaluation:
     users: NDArray[np.int64]
     per_user: dict[str, PerUser]
     means: dict[str, float]
+    ranking: NDArray[np.int64]
+    """Each user's best bundles, as many as the largest K, best first; -1 where there are no more."""
+
+    def found(self, pairs: Pairs, k: int) -> NDArray[np.bool_]:
+        """For each pair of an evaluated user whether the bundle is among her first k."""
+        shown = self.ranking[np.searchsorted(self.users, pairs[:, 0]), :k]
+        return np.asarray((shown == pairs[:, 1:2]).any(axis=1))
 
     def __getitem__(self, metric: str) -> float:
         return self.means[metric]
@@ -68,4 +75,4 @@ def evaluate(
     per_user |= {f"popularity@{k}": average_popularity(ranking, dataset.popularity, k) for k in ks}
     means = {name: float(values.mean()) for name, values in per_user.items()}
     means |= {f"coverage@{k}": coverage(ranking, bundles, k) for k in ks}
-    return Evaluation(split, users, per_user, means)
+    return Evaluation(split, users, per_user, means, ranking)

@@ -1,0 +1,113 @@
+"""clbr experiment: run a specification, and report what it gave."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clbr.cli.options import ctrl_c
+from clbr.cli.train import Threads
+from clbr.errors import InputError
+
+if TYPE_CHECKING:
+    from clbr.data.dataset import BundleDataset
+    from clbr.experiments.cells import Placed
+    from clbr.experiments.spec import Spec
+
+app = typer.Typer(
+    help="Run a specification of models, arms and seeds; report what it gave.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="A specification, as in experiments/.")]
+Data = Annotated[Path, typer.Option("--data", help="A data folder.", show_default=False)]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
+Models = Annotated[str, typer.Option("--models", help="These only, separated by commas.")]
+Arms = Annotated[str, typer.Option("--arms", help="These only, separated by commas.")]
+Where = Annotated[list[str] | None, typer.Option("--where", help="key=value,value: of what varies these only.")]
+
+
+def _plan(
+    spec: Path, data: Path, out: Path | None, seeds: int | None, models: str, arms: str, where: list[str] | None
+) -> "tuple[Spec, BundleDataset, list[Placed], Path]":
+    from clbr.data.read import load
+    from clbr.experiments.cells import expand, select
+    from clbr.experiments.spec import read_spec
+
+    plan = read_spec(spec)
+    if seeds:
+        plan = plan.model_copy(update={"seeds": seeds})
+    dataset = load(data)
+    placed = expand(plan, str(data.resolve()), dataset.fingerprint, dataset.name)
+    placed = select(placed, _names(models), _names(arms), _values(where or []))
+    return plan, dataset, placed, out or Path("cells") / dataset.name
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _values(texts: list[str]) -> dict[str, list[Any]]:
+    from clbr.train.settings import parse_changes
+
+    wanted: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not (key and equals and values):
+            raise InputError(f"--where {text}: expected key=value,value, for instance share=0.2,1")
+        wanted[key] = [parse_changes([f"{key}={value}"])[key] for value in values.split(",")]
+    return wanted
+
+
+@app.command(epilog="Example: clbr experiment run experiments/overall.toml --data Youshu --seeds 3 --workers 2")
+def run(
+    spec: SpecFile,
+    data: Data,
+    out: Out = None,
+    seeds: Seeds = None,
+    workers: Annotated[int, typer.Option(min=1, help="Cells at once; they share the threads.")] = 1,
+    models: Models = "",
+    arms: Arms = "",
+    where: Where = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and how long they may take.")] = False,
+    threads: Threads = None,
+) -> None:
+    """Run the cells of a specification that are not done yet. Can be stopped and started at any moment.
+
+    A cell is a training: a model, a way to train, settings, a seed. A finished one is never run again, whichever
+    specification asks for it; a half-run one goes on where it was; one that fails is kept with its error, and tried
+    again by the same command.
+    """
+    from clbr.cli import show, show_cells
+    from clbr.experiments.run import pending
+    from clbr.experiments.run import run as run_cells
+    from clbr.experiments.schedule import Local
+    from clbr.experiments.store import Store
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
+    if dry_run:
+        from clbr.experiments.estimate import estimate
+
+        store = Store(folder)
+        if folder.exists():
+            store.open(dataset)
+        cells = pending(store, placed)
+        with show.progress("timing a few steps of each model", len(cells)) as timed:
+            seconds = estimate(store, placed, cells, dataset, timed)
+        show_cells.plan(plan.title, placed, cells, seconds, workers)
+        return
+    local = Local(workers)
+    with ctrl_c("finishing these epochs, then saving") as stopped, show_cells.running(plan.title, placed) as heard:
+        outcome = run_cells(folder, dataset, placed, local, heard, stopped)
+    typer.echo(f"{folder}: {outcome.done} of {outcome.of} cells done")
+    if stopped():
+        typer.echo("go on: the same command again")
+        raise typer.Exit(130)
+    if outcome.failed:
+        key, error = next(iter(outcome.failed.items()))
+        raise InputError(f"{len(outcome.failed)} of {outcome.of} cells failed, for instance {key}: {error}")
+    typer.echo(f"next: clbr experiment report {spec} --data {data}" + (f" --out {out}" if out else ""))

@@ -1,0 +1,81 @@
+"""How an experiment's cells look on the terminal."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from clbr.cli.show import table
+
+if TYPE_CHECKING:
+    from clbr.experiments.cells import Cell, Placed
+    from clbr.experiments.schedule import News
+
+
+def label(one: "Placed") -> str:
+    """A cell in words."""
+    point = "".join(f", {key} {value}" for key, value in one.point.items())
+    return f"{one.model}, {one.arm}{point}, seed {one.cell.config.seed}"
+
+
+def labels(placed: Sequence["Placed"], cells: Sequence["Cell"]) -> dict[str, str]:
+    """Every cell in words, by its key; those that only judge pairs for others, too."""
+    told = {cell.key: f"{cell.config.model}, to judge pairs, seed {cell.config.seed}" for cell in cells}
+    return told | {one.cell.key: label(one) for one in reversed(placed)}
+
+
+def duration(seconds: float) -> str:
+    """In words, roughly."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def plan(
+    title: str, placed: Sequence["Placed"], cells: Sequence["Cell"], seconds: dict[str, float], workers: int
+) -> None:
+    """What there is to run, and how long it may take."""
+    told = labels(placed, cells)
+    table(title, ["to run", "about"], [[told[cell.key], duration(seconds[cell.key])] for cell in cells])
+    distinct = len({one.cell.key for one in placed})
+    done = distinct - len({one.cell.key for one in placed} & {cell.key for cell in cells})
+    whole = duration(sum(seconds.values()) / workers)
+    at_once = f", {workers} at once" if workers > 1 else ""
+    counted = f"{distinct} cells, {done} done; {len(cells)} to run{at_once}"
+    print(f"{counted}: about {whole}, less where training stops early")
+
+
+@contextmanager
+def running(title: str, placed: Sequence["Placed"]) -> Iterator[Callable[["News"], None]]:
+    """Live bars on stderr, for the whole and for each cell at work; without a terminal a line for each cell's end."""
+    parts = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
+    total = len({one.cell.key for one in placed})
+    told = labels(placed, [one.cell.judge for one in placed if one.cell.judge])
+    live = sys.stderr.isatty()
+    with Progress(*parts, console=Console(stderr=True), transient=True, disable=not live) as bar:
+        whole = bar.add_task(f"{title}: 0 of {total}", total=total)
+        tasks: dict[str, TaskID] = {}
+        ended = 0
+
+        def hear(news: "News") -> None:
+            nonlocal ended
+            key, name = news.cell.key, told[news.cell.key]
+            best = "" if news.best is None else f", best on tune {100 * news.best:.2f}"
+            if news.state == "running":
+                if key not in tasks:
+                    tasks[key] = bar.add_task(name, total=news.cell.config.train.epochs)
+                bar.update(tasks[key], description=f"  {name}{best}", completed=news.epoch)
+                return
+            if key in tasks:
+                bar.remove_task(tasks.pop(key))
+            ended += 1
+            bar.update(whole, completed=ended, description=f"{title}: {ended} ended")
+            error = f": {news.error}" if news.error else ""
+            bar.console.print(f"{name}: {news.state}{error}", markup=False, highlight=False, soft_wrap=True)
+
+        yield hear

@@ -1,0 +1,1 @@
+"""Experiments: a specification, its cells, what they came to, and the report."""

@@ -1,0 +1,134 @@
+"""Who runs cells: a scheduler. The local one runs each in a process of its own; a cluster could stand in its place."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Literal, Protocol
+
+import torch
+
+from clbr.errors import InputError
+from clbr.experiments.cells import Cell
+from clbr.experiments.store import Store
+from clbr.experiments.work import work
+from clbr.train.environment import use_threads
+from clbr.train.loop import Epoch
+from clbr.train.run import Counters, Hooks
+
+LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class News:
+    """What is heard of a cell: begun, an epoch further, or ended."""
+
+    cell: Cell
+    state: Literal["running", "done", "stopped", "failed"]
+    epoch: int = 0
+    best: float | None = None
+    error: str = ""
+
+
+class Scheduler(Protocol):
+    """Runs cells, each after the one it needs."""
+
+    def run(self, folder: Path, cells: Sequence[Cell], heard: Callable[[News], None], stop: Callable[[], bool]) -> None:
+        """Run the cells into the store in `folder`; asked to stop, leave them so that they can be gone on with."""
+
+
+class Local:
+    """So many processes at once on this machine, which share its threads evenly."""
+
+    def __init__(self, workers: int) -> None:
+        if workers < 1:
+            raise InputError(f"--workers {workers}: expected 1 or more")
+        self.workers = workers
+        self.threads = max(1, torch.get_num_threads() // workers)
+
+    def run(self, folder: Path, cells: Sequence[Cell], heard: Callable[[News], None], stop: Callable[[], bool]) -> None:
+        """A process for each cell: what it holds ends with it, and what kills it kills no other."""
+        context = get_context("spawn")
+        halt = context.Event()
+        waiting, running, lost = list(cells), list[_Running](), set[str]()
+        try:
+            while waiting or running:
+                if stop():
+                    halt.set()
+                    waiting.clear()
+                while len(running) < self.workers and (cell := _next(waiting, running, lost, heard)):
+                    ours, theirs = context.Pipe(duplex=False)
+                    asked = (folder, cell, theirs, halt, self.threads, os.getpid())
+                    process = context.Process(target=_run, args=asked, daemon=True)
+                    process.start()
+                    theirs.close()  # so that its end is heard
+                    running.append(_Running(cell, process, ours, News(cell, "running")))
+                    heard(running[-1].last)
+                wait([one.pipe for one in running], LOOK_SECONDS)
+                ended = [one for one in running if one.listen(heard)]
+                running = [one for one in running if one not in ended]
+                lost |= {one.cell.key for one in ended if one.last.state != "done"}
+        finally:
+            halt.set()
+            for one in running:
+                one.process.join()
+
+
+@dataclass
+class _Running:
+    """A cell at work, and the last that was heard of it."""
+
+    cell: Cell
+    process: BaseProcess
+    pipe: "Connection[None, News]"
+    last: News
+
+    def listen(self, heard: Callable[[News], None]) -> bool:
+        """Pass on what it says; whether it has ended."""
+        try:
+            while self.pipe.poll():
+                self.last = self.pipe.recv()
+                heard(self.last)
+        except EOFError:
+            self.process.join()
+            if self.last.state == "running":
+                self.last = News(self.cell, "failed", error=f"its process ended early ({self.process.exitcode})")
+                heard(self.last)
+            return True
+        return False
+
+
+def _next(waiting: list[Cell], running: list[_Running], lost: set[str], heard: Callable[[News], None]) -> Cell | None:
+    """Take the first cell whose judge is not still to come; those whose judge is lost are given up."""
+    to_come = {cell.key for cell in waiting} | {one.cell.key for one in running}
+    for cell in list(waiting):
+        judge = cell.judge.key if cell.judge else None
+        if judge in to_come:
+            continue
+        waiting.remove(cell)
+        if judge not in lost:
+            return cell
+        lost.add(cell.key)
+        heard(News(cell, "failed", error=f"the cell that was to judge its pairs failed: {judge}"))
+    return None
+
+
+def _run(folder: Path, cell: Cell, pipe: "Connection[News, None]", halt: Event, threads: int, parent: int) -> None:
+    """A process's life; it ends with its parent, too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
+    use_threads(threads)
+
+    def told(epoch: Epoch, counters: Counters) -> None:
+        pipe.send(News(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
+
+    hooks = Hooks(epoch=told, stop=lambda: halt.is_set() or os.getppid() != parent)
+    try:
+        pipe.send(News(cell, "done" if work(Store(folder), cell, hooks) else "stopped"))
+    except Exception as error:  # whatever it is, it is this cell's affair, and the others go on
+        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        pipe.send(News(cell, "failed", error=why))

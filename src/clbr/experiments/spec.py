@@ -1,0 +1,93 @@
+"""A specification: a piece of evidence as models, arms and seeds, in one short TOML file."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+
+from clbr.config import Config, nearest
+from clbr.errors import InputError
+from clbr.models.registry import find_model
+from clbr.train.settings import PARADIGMS
+
+Metric = Literal["recall@20", "ndcg@20", "recall@40", "ndcg@40"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+SHARE = "share"
+"""Varied like a setting: the share of the training pairs that is kept."""
+
+Point = dict[str, Any]
+
+
+class Arm(Config):
+    """A way to train that is compared with others."""
+
+    paradigm: str = Field("original", description="original, clbr or casr")
+    settings: dict[str, Any] = Field(default_factory=dict, description="of model, training or views, by name")
+    vary: list[dict[str, list[Any]]] = Field(
+        default_factory=list, description="tables of values: all combinations within one; a+b sets both"
+    )
+    models: list[str] | None = Field(None, min_length=1, description="of the models those that have this arm; all")
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if self.paradigm not in PARADIGMS:
+            raise ValueError(f"unknown paradigm '{self.paradigm}', {nearest(self.paradigm, list(PARADIGMS))}")
+        for table in self.vary:
+            for key, values in table.items():
+                if not values:
+                    raise ValueError(f"'{key}' varies over nothing: give it values")
+        return self
+
+    def points(self) -> list[Point]:
+        """Every combination of the varied values; one empty point if nothing varies."""
+        if not self.vary:
+            return [{}]
+        return [dict(zip(table, values, strict=True)) for table in self.vary for values in product(*table.values())]
+
+
+class Spec(Config):
+    """What is compared with what, and how it is shown."""
+
+    title: str = Field(min_length=1, description="of the report")
+    about: str = Field("", description="the question, in a sentence or two")
+    models: list[str] = Field(min_length=1, description="which models")
+    seeds: int = Field(10, ge=1, description="how many, counted from 0")
+    arms: dict[str, Arm] = Field(min_length=1, description="ways to train, by name")
+    baseline: str | None = Field(None, description="the arm that others are tested against; the first")
+    metrics: list[Metric] = Field(default_factory=lambda: list(METRICS), min_length=1, description="shown, on test")
+    figure: Literal["lines", "surface", "degrees", "embeddings"] | None = Field(None, description="what is drawn")
+    published: Literal["overall", "augmentation", "constraint"] | None = Field(
+        None, description="which of the paper's tables stands beside"
+    )
+    preset: str | None = Field(None, description="for every model; left out: the data set's, where there is one")
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for arm in self.arms.values():
+            for model in arm.models or ():
+                if model not in self.models:
+                    raise ValueError(f"an arm names the model '{model}', {nearest(model, self.models)}")
+        if self.baseline is not None and self.baseline not in self.arms:
+            raise ValueError(f"the baseline '{self.baseline}' is no arm, {nearest(self.baseline, list(self.arms))}")
+        if self.figure in ("lines", "surface") and not any(arm.vary for arm in self.arms.values()):
+            raise ValueError(f"figure '{self.figure}' shows what varies: give an arm something to vary")
+        return self
+
+    @property
+    def base(self) -> str:
+        """The arm that others are tested against."""
+        return self.baseline or next(iter(self.arms))
+
+
+def read_spec(path: Path) -> Spec:
+    """A specification, from its file; models and settings that are not known are refused here."""
+    if path.suffix != ".toml":
+        raise InputError(f"{path}: expected a specification, a file that ends in .toml")
+    spec = Spec.from_toml(path)
+    for model in spec.models:
+        try:
+            find_model(model)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    return spec

@@ -1,0 +1,154 @@
+"""What cells came to: small records that are kept for good, beside the runs that made them.
+
+about.json            whose cells these are: the data set and the layout of this folder
+cells/KEY.json        a cell's settings, metrics, curve, cost and environment, or its error
+cells/KEY.npz         its metrics user by user, and which test pairs were found
+runs/KEY/             its run, with weights; may be thrown away once the record is there
+data/                 data sets with fewer training pairs, where a cell asks for them
+"""
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from clbr.config import Config
+from clbr.data.dataset import BundleDataset
+from clbr.data.read import read_bytes
+from clbr.errors import InputError
+from clbr.experiments.cells import Cell
+from clbr.files import write_whole
+from clbr.train.settings import RunConfig
+
+LAYOUT = 1
+"""Of the folder; another one is refused."""
+
+
+class Curve(Config):
+    """A training, epoch by epoch."""
+
+    epochs: list[int]
+    tune: list[float | None] = Field(description="the metric that epochs are chosen on; None where not looked at")
+    losses: dict[str, list[float]]
+
+
+class Record(Config):
+    """What a cell came to."""
+
+    key: str
+    state: Literal["done", "failed"]
+    config: RunConfig
+    share: float
+    error: str = ""
+    best_epoch: int = 0
+    epochs: int = 0
+    tune: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
+    test: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
+    seconds: float = Field(0.0, description="of its training; its judge's, a cell of its own, left out")
+    memory: float = Field(0.0, description="the most that its process held, in MiB")
+    curve: Curve | None = None
+    environment: dict[str, Any] = Field(default_factory=dict)
+
+
+class PerUser(NamedTuple):
+    """A cell's test, user by user and pair by pair."""
+
+    metrics: dict[str, NDArray[np.float64]]
+    found: NDArray[np.bool_]
+    """For each test pair whether its bundle is among the user's first 20."""
+
+
+class Store:
+    """A folder of cells, all of one data set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def open(self, dataset: BundleDataset) -> "Store":
+        """Begin the folder, or see that it is of this data set and layout."""
+        path = self.folder / "about.json"
+        if path.exists():
+            self._refuse_other(path, dataset)
+            return self
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: there is a file of this name; choose another --out")
+        if self.folder.exists() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
+            raise InputError(f"{self.folder}: holds other things than cells; choose another --out")
+        try:
+            (self.folder / "cells").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from None
+        about = {"layout": LAYOUT, "data": {"name": dataset.name, "fingerprint": dataset.fingerprint}}
+        write_whole(path, (json.dumps(about, indent=2) + "\n").encode())
+        return self
+
+    def _refuse_other(self, path: Path, dataset: BundleDataset) -> None:
+        try:
+            about = json.loads(read_bytes(path))
+            layout, name, fingerprint = about["layout"], about["data"]["name"], about["data"]["fingerprint"]
+        except (ValueError, TypeError, KeyError):
+            raise InputError(f"{path}: is damaged; put it back, or choose another --out") from None
+        if layout != LAYOUT:
+            raise InputError(f"{self.folder}: was made by another version (layout {layout}, not {LAYOUT})")
+        if fingerprint != dataset.fingerprint:
+            raise InputError(f"{self.folder}: holds cells of {name}, and {dataset.name} is other data")
+
+    def run(self, cell: Cell) -> Path:
+        """Where a cell's run lies."""
+        return self.folder / "runs" / cell.key
+
+    def read(self, cell: Cell) -> Record | None:
+        """The record of a cell; None if it was not run to an end."""
+        path = self.folder / "cells" / f"{cell.key}.json"
+        if not path.exists():
+            return None
+        try:
+            record = Record.make(json.loads(read_bytes(path)), str(path))
+        except ValueError as error:
+            raise InputError(f"{path}: is damaged ({error}); delete it to run the cell again") from None
+        _refuse_changed(path, record.config.model_dump(mode="json"), cell.config.model_dump(mode="json"))
+        return record
+
+    def is_done(self, cell: Cell) -> bool:
+        """Whether a cell need not be run."""
+        record = self.read(cell)
+        return record is not None and record.state == "done"
+
+    def write(self, record: Record, tested: PerUser | None = None) -> None:
+        """Keep a record; what it says user by user first, so that no record is without it."""
+        (self.folder / "cells").mkdir(exist_ok=True)
+        path = self.folder / "cells" / f"{record.key}.json"
+        if tested is not None:
+            content = BytesIO()
+            arrays: Mapping[str, NDArray[Any]] = {k: v.astype(np.float32) for k, v in tested.metrics.items()}
+            np.savez_compressed(content, found=np.packbits(tested.found), **arrays)  # type: ignore[arg-type]
+            write_whole(path.with_suffix(".npz"), content.getvalue())
+        write_whole(path, (record.model_dump_json(exclude_none=True) + "\n").encode())
+
+    def per_user(self, cell: Cell) -> PerUser:
+        """A cell's test, user by user."""
+        path = self.folder / "cells" / f"{cell.key}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                found = np.unpackbits(arrays["found"]).astype(bool)
+                metrics = {name: arrays[name].astype(np.float64) for name in arrays.files if name != "found"}
+        except (OSError, ValueError, KeyError, BadZipFile):
+            raise InputError(f"{path}: is missing or damaged; delete {path.stem}.json to run the cell again") from None
+        return PerUser(metrics, found)
+
+
+def _refuse_changed(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
+    """Refuse a record whose settings, where both know them, are not those asked for: a default has changed since."""
+    for key, value in here.items():
+        if key == "data" or key not in there:
+            continue
+        if isinstance(value, dict) and isinstance(there[key], dict):
+            _refuse_changed(path, there[key], value)
+        elif there[key] != value:
+            raise InputError(f"{path}: was made by another version, with {key} {there[key]}, not {value}")

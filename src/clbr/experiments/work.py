@@ -1,0 +1,106 @@
+"""One cell's work: train it, test it at its best epoch, keep its record."""
+
+import json
+import resource
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.read import load
+from clbr.data.write import save
+from clbr.errors import InputError
+from clbr.evaluation.protocol import evaluate
+from clbr.experiments.cells import Cell
+from clbr.experiments.spec import METRICS
+from clbr.experiments.store import Curve, PerUser, Record, Store
+from clbr.rng import generator
+from clbr.train.run import Counters, Hooks, best_recommender, read_config, read_metrics, resume, start
+
+FOUND_AT = 20
+
+
+def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
+    """Run a cell to its end, or go on with it; whether it got there. What goes wrong is raised."""
+    dataset = thinned(load(cell.config.data), cell.share)
+    folder = store.run(cell)
+    data = _keep(store, dataset) if cell.share < 1 else Path(cell.config.data)
+    if (folder / "config.toml").exists():
+        counters = resume(folder, hooks, data=data)
+    else:
+        config = cell.config.model_copy(update={"data": str(data)})
+        judge = store.run(cell.judge) if cell.judge else None
+        counters = start(folder, config, dataset, hooks, selection=judge)
+    if not counters.finished(cell.config.train):
+        return False
+    if not store.is_done(cell):
+        store.write(*_sum_up(store, cell, dataset, counters))
+    return True
+
+
+def thinned(dataset: BundleDataset, share: float) -> BundleDataset:
+    """The data set with a share of its training pairs; a smaller share's are among a larger one's."""
+    if share == 1:
+        return dataset
+    keep = max(1, round(share * len(dataset.train)))
+    order = generator(0, "share of training pairs").permutation(len(dataset.train))
+    return replace(dataset, name=f"{dataset.name}-{share:g}", train=dataset.train[np.sort(order[:keep])])
+
+
+def _keep(store: Store, dataset: BundleDataset) -> Path:
+    """Where the thinned data set lies, so that a run of it can be gone on with."""
+    folder = store.folder / "data" / dataset.name
+    if not folder.exists():
+        try:
+            save(dataset, folder)
+        except InputError:  # another worker was quicker
+            if load(folder).fingerprint != dataset.fingerprint:
+                raise
+    return folder.resolve()
+
+
+def _sum_up(store: Store, cell: Cell, dataset: BundleDataset, counters: Counters) -> tuple[Record, PerUser]:
+    folder = store.run(cell)
+    result = evaluate(best_recommender(folder, dataset), dataset, split="test")
+    lines = [json.loads(line) for line in read_metrics(folder)]
+    metric = read_config(folder).train.metric
+    curve = Curve(
+        epochs=[line["number"] for line in lines],
+        tune=[_short(line["tune"][metric]) if line["tune"] else None for line in lines],
+        losses={name: [_short(line["losses"][name]) for line in lines] for name in lines[0]["losses"]},
+    )
+    best = next(line for line in lines if line["number"] == counters.best_epoch)
+    record = Record(
+        key=cell.key,
+        state="done",
+        config=cell.config.model_copy(update={"data": ""}),  # where it lies is this machine's affair
+        share=cell.share,
+        best_epoch=counters.best_epoch,
+        epochs=counters.epoch,
+        tune=best["tune"],
+        test=result.means,
+        seconds=round(sum(line["seconds"] for line in lines), 2),
+        memory=round(peak_memory(), 1),
+        curve=curve,
+        environment=json.loads((folder / "environment.json").read_text()),
+    )
+    found = result.found(dataset.test, FOUND_AT)
+    return record, PerUser({name: result.per_user[name] for name in METRICS}, found)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def peak_memory() -> float:
+    """The most memory that this process has held, in MiB."""
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return held / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def fail(store: Store, cell: Cell, error: str) -> None:
+    """Keep that a cell failed, and why."""
+    config = cell.config.model_copy(update={"data": ""})
+    store.write(Record(key=cell.key, state="failed", config=config, share=cell.share, error=error))
