@@ -83,9 +83,9 @@ def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
 
 
 def data_preset(model: str, name: str) -> str | None:
-    """The preset of a model for a data set, if the package has one. A part of a data set takes the whole one's."""
+    """The preset of a model for a data set, if the package has one; parts and likenesses of it take it, too."""
     known = {path.name.removesuffix(".toml") for path in files("clbr.presets").iterdir()}
-    wanted = name.lower().removesuffix("partial")
+    wanted = name.lower().partition("-like")[0].removesuffix("partial")
     return wanted if f"{model}-{wanted}" in known else None
 
 
