@@ -175,14 +175,19 @@ class Encoder(Model):
     def recommender(self, graph: BundleGraph) -> Recommender:
         """Inner products of the vectors on this graph."""
         with torch.no_grad():
-            return VectorRecommender(self.encode(graph))
+            return VectorRecommender.of(self.encode(graph))
 
 
 class VectorRecommender(Recommender):
     """Recommends by inner products."""
 
-    def __init__(self, embeddings: Embeddings) -> None:
-        self.users, self.bundles = embeddings.joined("users"), embeddings.joined("bundles")
+    def __init__(self, users: Tensor, bundles: Tensor) -> None:
+        self.users, self.bundles = users, bundles
+
+    @classmethod
+    def of(cls, embeddings: Embeddings) -> Self:
+        """By all levels."""
+        return cls(embeddings.joined("users"), embeddings.joined("bundles"))
 
     def scores(self, users: Tensor) -> Tensor:
         """Users' vectors times all bundles'."""

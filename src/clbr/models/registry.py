@@ -41,14 +41,19 @@ def find_model(name: str) -> type[Model]:
     return MODELS[name]
 
 
+def build_model(name: str, settings: dict[str, Any], users: int, bundles: int, items: int) -> Model:
+    """A model for so many nodes, its parameters not yet drawn."""
+    kind = find_model(name)
+    model: Model = kind(kind.settings.make(settings, f"settings of {name}"), users, bundles, items)  # type: ignore[call-arg]
+    return model
+
+
 def make_model(
     name: str, settings: dict[str, Any], dataset: BundleDataset, generator: torch.Generator | None = None
 ) -> Model:
     """A model for a data set, with its parameters drawn if there is a generator to draw from."""
     kind = find_model(name)
-    config = kind.settings.make(settings, f"settings of {name}")
-    sizes = (len(dataset.users), len(dataset.bundles), len(dataset.items))
-    model: Model = kind(config, *sizes)  # type: ignore[call-arg]
+    model = build_model(name, settings, len(dataset.users), len(dataset.bundles), len(dataset.items))
     for relation, what in (("ui", "user-item"), ("bi", "bundle-item")):
         needed = relation in kind.relations or (relation == "ui" and model.learns_items)
         if needed and not len(getattr(dataset, relation)):

@@ -1,0 +1,170 @@
+"""clbr export, recommend and whatif."""
+
+import json as json_
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clbr.cli.train import Threads
+from clbr.errors import InputError
+
+if TYPE_CHECKING:
+    from clbr.serve.artefact import Artefact
+
+ArtefactFolder = Annotated[Path, typer.Argument(metavar="ARTEFACT", help="A folder that clbr export made.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="How long the list is.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Items = Annotated[list[str] | None, typer.Option(help="An item's id; as often as you like.")]
+Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id; as often as you like.")]
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the artefact; new or empty.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an artefact that is there.")] = False,
+    threads: Threads = None,
+) -> None:
+    """Make an artefact of a run: a folder that recommends and answers what-if, without the run and the data set."""
+    from clbr.cli import show
+    from clbr.serve.export import export as make
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    with show.progress("exporting", None):
+        make(run, out, force=force)
+    typer.echo((out / "card.md").read_text())
+    typer.echo(f"next: clbr recommend {out} --user ID")
+
+
+def recommend(
+    artefact: ArtefactFolder,
+    user: Annotated[str | None, typer.Option(help="A user's id.")] = None,
+    top: Top = 20,
+    likes_item: Items = None,
+    likes_bundle: Bundles = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="With --all: a Parquet file.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="A file of bundle ids, a line each: only these.")] = None,
+    deny: Annotated[Path | None, typer.Option(help="A file of bundle ids, a line each: none of these.")] = None,
+    keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List what she has chosen, too.")] = False,
+    diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share less.")] = 0.0,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """The best bundles for a user; for someone never seen, from what she likes; or for everyone, to a file."""
+    from clbr.cli import show
+    from clbr.serve.artefact import open_artefact
+    from clbr.serve.newcomer import newcomer
+    from clbr.serve.recommend import best, recommend_all
+    from clbr.serve.recommend import recommend as list_for
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    opened = open_artefact(artefact)
+    if sum((user is not None, all_, bool(likes_item or likes_bundle))) != 1:
+        raise InputError("expected one of --user ID, --all, or what someone likes (--likes-item, --likes-bundle)")
+    if all_:
+        if out is None or out.suffix != ".parquet":
+            raise InputError("--all: expected --out with a name that ends in .parquet")
+        if allow or deny or diversity or keep_chosen:
+            raise InputError("--all lists by score alone: leave out --allow, --deny, --diversity and --keep-chosen")
+        with show.progress("ranking", opened.about.users) as heard:
+            rows = recommend_all(opened, out, top, heard)
+        typer.echo(f"{out}: {rows:,} rows, {opened.about.users:,} users")
+        return
+    limits: dict[str, Any] = {"allow": _bundles_of(opened, allow), "deny": _bundles_of(opened, deny) or ()}
+    limits |= {"diversity": diversity}
+    if user is not None:
+        found = list_for(opened, opened.users.index(user), top, keep_chosen=keep_chosen, **limits)
+        whose = f"user {opened.users.label(opened.users.index(user))}"
+    else:
+        items = [opened.items.index(item) for item in likes_item or ()]
+        bundles = [opened.bundles.index(bundle) for bundle in likes_bundle or ()]
+        state = newcomer(opened, items, bundles)
+        chosen = () if keep_chosen else bundles
+        found = best(opened, state.scores(opened.spare_user), top, chosen=chosen, **limits)
+        whose = "someone never seen"
+    if json:
+        listed = [_bundle(opened, place.bundle) | {"score": place.score} for place in found]
+        typer.echo(json_.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
+        return
+    rows_ = [[opened.bundles.label(p.bundle), opened.bundles.id(p.bundle), f"{p.score:.3f}"] for p in found]
+    show.table(f"For {whose}", ["", "id", "score"], rows_)
+    if diversity and opened.about.diversity:
+        known = {float(share): cost["recall@20"] for share, cost in opened.about.diversity.items()}
+        near = min(known, key=lambda share: abs(share - diversity))
+        typer.echo(
+            f"On tune, diversity {near:g} finds {100 * known[near]:.2f} % of what users chose, "
+            f"none {100 * known[0.0]:.2f} %."
+        )
+
+
+def _bundle(opened: "Artefact", bundle: int) -> dict[str, Any]:
+    return {"bundle": opened.bundles.id(bundle), "name": opened.bundles.label(bundle)}
+
+
+def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
+    """The bundles that a file lists."""
+    if path is None:
+        return None
+    from clbr.data.read import read_bytes
+
+    lines = [line.strip() for line in read_bytes(path).decode("utf-8", "replace").splitlines()]
+    try:
+        return [opened.bundles.index(line) for line in lines if line]
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def whatif(
+    artefact: ArtefactFolder,
+    user: Annotated[str | None, typer.Option(help="Whose list; edits are of her history.")] = None,
+    bundle: Annotated[str | None, typer.Option(help="Whose audience; edits are of its contents.")] = None,
+    add_item: Items = None,
+    drop_item: Items = None,
+    add_bundle: Bundles = None,
+    drop_bundle: Bundles = None,
+    swap: Annotated[tuple[str, str] | None, typer.Option(help="OLD NEW: of a bundle's items.")] = None,
+    top: Top = 20,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """What would change if a user's history, or a bundle's contents, were different?
+
+    For a user her list before and after; for a bundle its audience, those who have it in their first --top. Exact for
+    the trained parameters, which stay as they are.
+    """
+    from clbr.cli import show_answers
+    from clbr.serve.artefact import open_artefact
+    from clbr.serve.whatif import ask_bundle, ask_user, contents_edits, history_edits, idle
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    opened = open_artefact(artefact)
+    opened.refuse_questions()
+    if (user is None) == (bundle is None):
+        raise InputError("expected --user ID or --bundle ID, one of them")
+    added, dropped = (tuple(opened.items.index(item) for item in items or ()) for items in (add_item, drop_item))
+    if swap:
+        added, dropped = (*added, opened.items.index(swap[1])), (*dropped, opened.items.index(swap[0]))
+    if user is not None:
+        if swap:
+            raise InputError("--swap is of a bundle's items; for a user give --drop-item and --add-item")
+        plus, minus = (tuple(opened.bundles.index(b) for b in given or ()) for given in (add_bundle, drop_bundle))
+        whose = opened.users.index(user)
+        edits = history_edits(opened, whose, add_items=added, drop_items=dropped, add_bundles=plus, drop_bundles=minus)
+    else:
+        if add_bundle or drop_bundle:
+            raise InputError("a bundle holds items: give --add-item, --drop-item or --swap")
+        assert bundle is not None
+        whose = opened.bundles.index(bundle)
+        edits = contents_edits(opened, whose, add_items=added, drop_items=dropped)
+    if not any(edits.touches(relation) for relation in ("ub", "ui", "bi")):
+        raise InputError("nothing is edited: give --add-item, --drop-item, --add-bundle, --drop-bundle or --swap")
+    for warning in idle(opened, edits):
+        typer.echo(f"warning: {warning}", err=True)
+    if user is not None:
+        show_answers.user_answer(opened, ask_user(opened, whose, edits, top), top, json)
+    else:
+        show_answers.bundle_answer(opened, ask_bundle(opened, whose, edits, top), json)

@@ -1,0 +1,1 @@
+"""From a trained run to answers: the artefact, recommendations, what-if, explanations."""
