@@ -12,7 +12,8 @@ from pathlib import Path
 from clbr import evaluate, load
 from clbr.models.registry import MODELS
 from clbr.train.environment import use_threads
-from clbr.train.run import best_recommender, read_config, resume, start
+from clbr.train.folder import best_recommender, read_config
+from clbr.train.run import resume, start
 from clbr.train.settings import compose
 
 METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")

@@ -17,7 +17,8 @@ from typing import Any
 from clbr import Evaluation, evaluate, load
 from clbr.evaluation.significance import compare
 from clbr.train.environment import use_threads
-from clbr.train.run import best_recommender, resume, start
+from clbr.train.folder import best_recommender
+from clbr.train.run import resume, start
 from clbr.train.settings import compose, parse_changes
 
 METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")

@@ -20,8 +20,9 @@ from clbr.models.registry import make_model
 from clbr.rng import generator
 from clbr.train.checkpoint import read_model
 from clbr.train.environment import use_threads
+from clbr.train.folder import BEST
 from clbr.train.paradigms import draw_views, make_sampler
-from clbr.train.run import BEST, resume, start
+from clbr.train.run import resume, start
 from clbr.train.settings import ViewsConfig, compose
 from clbr.views.noise import bound_factor, noise
 

@@ -17,7 +17,9 @@ from clbr.models.interface import Batch, Encoder, Triples
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
 from clbr.train import run as runs
+from clbr.train.folder import BEST
 from clbr.train.paradigms import Counterfactual, Original
+from clbr.train.selection import SELECTION_SETTINGS, keep_selection
 from clbr.train.settings import RunConfig, TrainConfig, ViewsConfig, compose
 from clbr.views.edits import EdgeEdits
 from clbr.views.files import read_views
@@ -247,7 +249,7 @@ def test_a_selection_run_with_damaged_weights_is_refused_before_anything_is_writ
     shop: Path, tmp_path: Path, tiny: World
 ) -> None:
     runs.start(tmp_path / "plain", config(shop, paradigm="original"), tiny.dataset)
-    (tmp_path / "plain" / runs.BEST).write_bytes(b"nonsense")
+    (tmp_path / "plain" / BEST).write_bytes(b"nonsense")
     with pytest.raises(InputError, match="plain/best/model.safetensors: not the weights of this model"):
         runs.start(tmp_path / "run", config(shop), tiny.dataset, selection=tmp_path / "plain")
     assert not (tmp_path / "run").exists()
@@ -258,7 +260,7 @@ def test_what_a_killed_start_left_judges_no_other_run(shop: Path, tmp_path: Path
     runs.start(tmp_path / "clean" / "run", config(shop, "lightgcn"), tiny.dataset)
     runs.start(tmp_path / "plain", config(shop, "lightgcn", paradigm="original", rate=0.5), tiny.dataset)
     (tmp_path / "again" / "run").mkdir(parents=True)
-    runs._keep_selection(tmp_path / "plain", tmp_path / "again" / "run")
+    keep_selection(tmp_path / "plain", tmp_path / "again" / "run")
     runs.start(tmp_path / "again" / "run", config(shop, "lightgcn"), tiny.dataset)
     one, other = ((tmp_path / way / "run" / "views.safetensors").read_bytes() for way in ("clean", "again"))
     assert one == other
@@ -271,7 +273,7 @@ def test_a_run_that_lost_what_judges_its_pairs_does_not_go_on_with_another(
     heard: list[int] = []
     hooks = runs.Hooks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 1)
     runs.start(tmp_path / "run", config(shop, "lightgcn", redraw=True), tiny.dataset, hooks)
-    about = tmp_path / "run" / runs.SELECTION_SETTINGS
+    about = tmp_path / "run" / SELECTION_SETTINGS
     about.unlink() if damage == "missing" else about.write_text(damage)
     with pytest.raises(InputError, match=r"run/selection.json: (no such file|is damaged); put it back, or train anew"):
         runs.resume(tmp_path / "run")

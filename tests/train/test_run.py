@@ -17,6 +17,7 @@ from clbr.graph import kernels
 from clbr.models.registry import MODELS
 from clbr.train import environment
 from clbr.train import run as runs
+from clbr.train.folder import evaluate_run, read_config
 from clbr.train.loop import make_optimiser, train
 from clbr.train.settings import RunConfig, TrainConfig, compose, parse_changes
 from conftest import make_dataset, small_disk
@@ -60,7 +61,7 @@ def test_a_run_folder_holds_all_that_was_promised(shop: Path, tmp_path: Path, ti
     assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 6]
     best = max(line["tune"]["recall@20"] for line in lines)  # type: ignore[index]
     assert counters.best == best
-    result = runs.evaluate_run(tmp_path / "run", split="tune", ks=[20])
+    result = evaluate_run(tmp_path / "run", split="tune", ks=[20])
     assert result["recall@20"] == best
 
 
@@ -223,7 +224,7 @@ def test_best_weights_with_a_flipped_bit_are_refused(shop: Path, tmp_path: Path,
     content[-5] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="not the weights of this model .*another checksum"):
-        runs.evaluate_run(tmp_path / "run", split="tune", ks=[20])
+        evaluate_run(tmp_path / "run", split="tune", ks=[20])
 
 
 def test_a_run_goes_on_where_its_data_were_moved_to_and_on_its_own_device(
@@ -249,7 +250,7 @@ def test_a_start_that_was_killed_at_once_can_be_made_again(shop: Path, tmp_path:
     for name in (".lock", "environment.json", ".config.toml.partial-77"):
         (tmp_path / "run" / name).touch()
     runs.start(tmp_path / "run", config(shop, epochs=1), tiny.dataset)
-    assert runs.read_config(tmp_path / "run").train.epochs == 1
+    assert read_config(tmp_path / "run").train.epochs == 1
     assert not list((tmp_path / "run").glob(".*partial*"))
 
 
@@ -283,7 +284,7 @@ def test_a_run_begins_where_numba_is_not_installed(
 @pytest.mark.parametrize("model", list(MODELS))
 def test_every_model_trains_on_a_gpu(model: str, shop: Path, tmp_path: Path, tiny: World) -> None:
     runs.start(tmp_path / "run", config(shop, model, epochs=2), tiny.dataset, device="cuda")
-    assert runs.evaluate_run(tmp_path / "run", split="test", ks=[20]).means["recall@20"] >= 0
+    assert evaluate_run(tmp_path / "run", split="test", ks=[20]).means["recall@20"] >= 0
 
 
 @pytest.mark.parametrize(("device", "message"), [("tpu", "expected auto, cpu or cuda"), ("cuda", "finds no GPU here")])

@@ -21,7 +21,7 @@ def compare(
     from clbr.cli import show
     from clbr.evaluation.significance import compare as test
     from clbr.train.environment import use_threads
-    from clbr.train.run import evaluate_run, group_runs
+    from clbr.train.folder import evaluate_run, group_runs
 
     use_threads(threads)
     ks = parse_ks(k)

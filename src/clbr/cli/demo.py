@@ -57,7 +57,8 @@ def _both_ways(dataset: "BundleDataset") -> None:
     from clbr.evaluation.significance import compare
     from clbr.graph.bundle_graph import BundleGraph
     from clbr.train.environment import use_threads
-    from clbr.train.run import best_recommender, start
+    from clbr.train.folder import best_recommender
+    from clbr.train.run import start
     from clbr.train.settings import compose
     from clbr.views.files import read_views
     from clbr.views.summary import summarise

@@ -39,6 +39,7 @@ def train(
     from clbr.data.read import load
     from clbr.train import run
     from clbr.train.environment import use_threads
+    from clbr.train.folder import read_config, read_origin
     from clbr.train.settings import compose, parse_changes
 
     if resume:
@@ -46,8 +47,8 @@ def train(
         given |= {"paradigm": paradigm, "selection": selection}
         if more := [f"--{option}" for option, value in given.items() if value not in (None, [])]:
             raise InputError(f"--resume goes on with the run's own settings: leave out {', '.join(more)}")
-        config = run.read_config(resume)
-        threads = threads or run.read_origin(resume).threads
+        config = read_config(resume)
+        threads = threads or read_origin(resume).threads
     use_threads(threads)
     folder = resume or out
     if folder is None or (resume is None and (data is None or model is None)):
@@ -100,7 +101,7 @@ def evaluate(
     """Evaluate a run at its best epoch, by full ranking."""
     from clbr.cli import show
     from clbr.train.environment import use_threads
-    from clbr.train.run import evaluate_run, read_config
+    from clbr.train.folder import evaluate_run, read_config
 
     use_threads(threads)
     ks = parse_ks(k)

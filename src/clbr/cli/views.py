@@ -18,7 +18,8 @@ def views(
     """Show what the views of a run changed: counts, degrees, nodes left without an edge, and the boldest edits."""
     from clbr.cli import show
     from clbr.graph.bundle_graph import BundleGraph
-    from clbr.train.run import read_config, read_dataset, view_judgement
+    from clbr.train.folder import read_config, read_dataset
+    from clbr.train.selection import view_judgement
     from clbr.views.files import read_run_views
     from clbr.views.summary import extremes, summarise
 

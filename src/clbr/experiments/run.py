@@ -9,7 +9,8 @@ from clbr.experiments.cells import Cell, Placed, with_judges
 from clbr.experiments.schedule import News, Scheduler
 from clbr.experiments.store import Store
 from clbr.experiments.work import fail
-from clbr.train.run import BEST, locked
+from clbr.train.folder import BEST
+from clbr.train.run import locked
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from clbr.experiments.cells import Cell
 from clbr.experiments.spec import METRICS
 from clbr.experiments.store import Curve, PerUser, Record, Store
 from clbr.rng import generator
-from clbr.train.run import Counters, Hooks, best_recommender, read_config, read_metrics, resume, start
+from clbr.train.folder import best_recommender, read_config, read_metrics
+from clbr.train.run import Counters, Hooks, resume, start
 
 FOUND_AT = 20
 

@@ -37,7 +37,7 @@ from clbr.serve.card import card
 from clbr.serve.recommend import diversity_cost
 from clbr.serve.segments import SEGMENTS, segment_users
 from clbr.train.checkpoint import read_model
-from clbr.train.run import BEST, read_config, read_dataset, read_metrics
+from clbr.train.folder import BEST, read_config, read_dataset, read_metrics
 
 DIVERSITY_USERS = 300
 METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")

@@ -15,7 +15,8 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.evaluation.ranking import rank
 from clbr.models.interface import Recommender
-from clbr.train.run import best_recommender, start
+from clbr.train.folder import best_recommender
+from clbr.train.run import start
 from clbr.train.settings import RunConfig, compose
 
 

@@ -9,28 +9,25 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
 
 import torch
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.read import load, read_bytes
+from clbr.data.read import read_bytes
 from clbr.errors import InputError
-from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import is_unfinished, sweep_files, write_whole
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder, Recommender
 from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.train.checkpoint import STATE, read_checkpoint, read_model, write_checkpoint, write_model
 from clbr.train.environment import describe_environment, find_device
+from clbr.train.folder import BEST, read_config, read_dataset, read_metrics, read_origin
 from clbr.train.loop import Epoch, make_optimiser, train
 from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views, make_sampler
+from clbr.train.selection import SELECTION, SELECTION_SETTINGS, judgement, keep_selection
 from clbr.train.settings import RunConfig, TrainConfig
 from clbr.views.files import PAIRS, read_views, write_views
 
-BEST = "best/model.safetensors"
-SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
 
@@ -100,7 +97,7 @@ def start(
         for left in (SELECTION_SETTINGS, SELECTION):  # of a start that was killed at once, by whatever run
             (folder / left).unlink(missing_ok=True)
         if selection is not None:
-            _keep_selection(selection, folder)
+            keep_selection(selection, folder)
         write_whole(folder / "config.toml", config.to_toml().encode())
         return _train(folder, config, dataset, hooks or Hooks(), place)
 
@@ -179,8 +176,8 @@ def prepare(
             found = _train_selection(shelf, config, dataset, hooks, device)
             if found is None:
                 return None
-            _keep_selection(found, folder)
-        embeddings = _judgement(folder, dataset)
+            keep_selection(found, folder)
+        embeddings = judgement(folder, dataset)
     graph = BundleGraph.of(dataset)
     sampler = make_sampler(views, graph, embeddings, config.seed) if views.redraw or not drawn else None
     if not drawn:
@@ -233,103 +230,6 @@ def _read_counters(folder: Path) -> Counters:
         raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
 
 
-def _keep_selection(selection: Path, folder: Path) -> None:
-    """Copy what judges pairs into the run, which then needs nothing else; the settings last."""
-    given = read_config(selection)
-    write_whole(folder / SELECTION, (selection / BEST).read_bytes())
-    about = {"run": selection.name, "model": given.model, "seed": given.seed, "settings": given.settings}
-    write_whole(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
-
-
-def _judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
-    """The vectors of a run's selection model on the training graph."""
-    path = folder / SELECTION_SETTINGS
-    try:
-        about = json.loads(read_bytes(path))
-        name, settings = str(about["model"]), dict(about["settings"])
-    except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
-    return _vectors(name, settings, folder / SELECTION, dataset)
-
-
-def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
-    """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
-    if (folder / SELECTION_SETTINGS).exists():
-        return _judgement(folder, dataset)
-    config = read_config(folder)
-    return _vectors(config.model, config.settings, folder / BEST, dataset)
-
-
-def _vectors(name: str, settings: dict[str, Any], weights: Path, dataset: BundleDataset) -> Embeddings:
-    """What a trained model makes of the training graph."""
-    model = make_model(name, settings, dataset)
-    assert isinstance(model, Encoder)
-    read_model(weights, model)
-    with torch.no_grad():
-        return model.encode(BundleGraph.of(dataset))
-
-
-def read_metrics(folder: Path, until: int | None = None) -> list[str]:
-    """The lines of a run's metrics, a JSON object for each epoch, or for those until an epoch."""
-    path = folder / "metrics.jsonl"
-    try:
-        lines = path.read_text().splitlines() if path.exists() else []
-        numbers = [int(json.loads(line)["number"]) for line in lines]
-        return [line for line, number in zip(lines, numbers, strict=True) if until is None or number <= until]
-    except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
-
-
-def read_config(folder: Path) -> RunConfig:
-    """The settings of a run."""
-    if not (folder / "config.toml").exists():
-        raise InputError(f"{folder}: no run there (no config.toml); expected a folder that clbr train made")
-    return RunConfig.from_toml(folder / "config.toml")
-
-
-class Origin(NamedTuple):
-    """With what a run was begun."""
-
-    fingerprint: str
-    threads: int
-    device: str
-
-
-def read_origin(folder: Path) -> Origin:
-    """With what a run was begun, as its environment.json tells."""
-    path = folder / "environment.json"
-    content = read_bytes(path)
-    try:
-        told = json.loads(content)
-        return Origin(told["data"]["fingerprint"], int(told["threads"]), told.get("device", "auto"))
-    except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
-
-
-def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> BundleDataset:
-    """The data set of a run, refused if it is not the one that the run began with."""
-    dataset = load(data or config.data)
-    if dataset.fingerprint != read_origin(folder).fingerprint:
-        raise InputError(f"{data or config.data}: is not the data set that {folder} was trained on")
-    return dataset
-
-
-def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
-    """The recommender at a run's best epoch, on the training graph."""
-    config = read_config(folder)
-    model = make_model(config.model, config.settings, dataset)
-    if not (folder / BEST).exists():
-        raise InputError(f"{folder}: has not been looked at on tune yet, so it has no best epoch; train it further")
-    read_model(folder / BEST, model)
-    return model.recommender(BundleGraph.of(dataset))
-
-
-def evaluate_run(folder: Path, *, split: str, ks: list[int], mask_tune: bool = False) -> Evaluation:
-    """Evaluate a run's best weights."""
-    dataset = read_dataset(folder, read_config(folder))
-    return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_tune=mask_tune)  # type: ignore[arg-type]
-
-
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Hold the folder; refused while another process does, unless it is to be waited for."""
@@ -339,23 +239,3 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
         except OSError:
             raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
         yield
-
-
-def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
-    """Runs by what they are apart from their seed, each group with a name that tells it from the others."""
-    groups: dict[tuple[str, str], dict[int, Path]] = {}
-    for folder in folders:
-        config, data = read_config(folder), read_origin(folder).fingerprint
-        same = groups.setdefault((data, config.model_copy(update={"seed": 0, "data": ""}).to_toml()), {})
-        if config.seed in same:
-            raise InputError(f"{folder}: is the same run as {same[config.seed]}; expected each seed once")
-        same[config.seed] = folder
-    if len({data for data, _ in groups}) > 1:
-        raise InputError("the runs are on different data: expected runs on the same data set")
-    models = [read_config(next(iter(group.values()))).model for group in groups.values()]
-    named: dict[str, list[Path]] = {}
-    for model, group in zip(models, groups.values(), strict=True):
-        first, *more = group.values()
-        label = model if models.count(model) == 1 else str(first)
-        named[f"{label}, {1 + len(more)} seeds" if more else label] = [first, *more]
-    return named

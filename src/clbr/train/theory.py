@@ -19,9 +19,9 @@ from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Encoder
 from clbr.models.registry import find_model, make_model
 from clbr.rng import generator, torch_generator
+from clbr.train.folder import read_config, read_dataset, read_metrics, read_origin
 from clbr.train.loop import make_optimiser, train
 from clbr.train.paradigms import make_sampler
-from clbr.train.run import read_config, read_dataset, read_metrics, read_origin
 from clbr.train.settings import RunConfig, ViewsConfig
 from clbr.views.edits import EdgeEdits
 from clbr.views.files import read_run_views

@@ -1,0 +1,55 @@
+"""What judges pairs for a run: the weights and settings of its selection model, copied into its folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.read import read_bytes
+from clbr.errors import InputError
+from clbr.files import write_whole
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Encoder
+from clbr.models.registry import make_model
+from clbr.train.checkpoint import read_model
+from clbr.train.folder import BEST, read_config
+
+SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
+
+
+def keep_selection(selection: Path, folder: Path) -> None:
+    """Copy what judges pairs into the run, which then needs nothing else; the settings last."""
+    given = read_config(selection)
+    write_whole(folder / SELECTION, (selection / BEST).read_bytes())
+    about = {"run": selection.name, "model": given.model, "seed": given.seed, "settings": given.settings}
+    write_whole(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
+
+
+def judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """The vectors of a run's selection model on the training graph."""
+    path = folder / SELECTION_SETTINGS
+    try:
+        about = json.loads(read_bytes(path))
+        name, settings = str(about["model"]), dict(about["settings"])
+    except (ValueError, TypeError, KeyError):
+        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+    return _vectors(name, settings, folder / SELECTION, dataset)
+
+
+def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
+    if (folder / SELECTION_SETTINGS).exists():
+        return judgement(folder, dataset)
+    config = read_config(folder)
+    return _vectors(config.model, config.settings, folder / BEST, dataset)
+
+
+def _vectors(name: str, settings: dict[str, Any], weights: Path, dataset: BundleDataset) -> Embeddings:
+    """What a trained model makes of the training graph."""
+    model = make_model(name, settings, dataset)
+    assert isinstance(model, Encoder)
+    read_model(weights, model)
+    with torch.no_grad():
+        return model.encode(BundleGraph.of(dataset))
