@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clbr import World, save
+from clbr import World, load, save
 from clbr.data.simulate import SimulateConfig
 from clbr.train import run as runs
 from clbr.train.settings import compose
@@ -49,6 +49,23 @@ def test_json_has_the_same_numbers_for_machines(run: Run, place: Path) -> None:
     assert found["bound_factor"]["ub"] == expected
     assert found["hold_out"] is None
     assert json.loads(run("theory", place / "run", "--json")[1]) == found
+
+
+def test_measures_that_are_not_finite_are_neither_written_nor_in_the_way(run: Run, place: Path, tmp_path: Path) -> None:
+    changes = {"epochs": 2, "measure_every": 1, "tau": 0.001, "constraint": "none", "sampler": "dropout"}
+    config = compose(str(place / "told"), "lightgcn", paradigm="clbr", changes=changes)
+    runs.start(tmp_path / "hot", config, load(place / "told"))
+    path = tmp_path / "hot" / "metrics.jsonl"
+    assert "alignment" not in path.read_text() and "entropy users" in path.read_text()
+    code, out, err = run("theory", "hot")
+    assert (code, "entropy users" in out, "alignment" in out) == (0, True, False), err
+    first, second = path.read_text().splitlines()  # as written before: not JSON, strictly speaking
+    path.write_text(first.replace('"measures": {', '"measures": {"alignment users": -Infinity, ') + f"\n{second}\n")
+    found = json.loads(run("theory", "hot", "--json")[1])
+    assert found["curves"]["values"]["alignment users"] == [None, None]
+    assert "alignment users  " in run("theory", "hot")[1]
+    pytest.importorskip("matplotlib")
+    assert run("theory", "hot", "--plot", "curves.png")[0] == 0
 
 
 def test_where_nothing_was_measured_it_says_so(run: Run, place: Path) -> None:

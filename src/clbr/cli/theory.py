@@ -106,8 +106,12 @@ def _show_curves(curves: "Curves | None", run: Path) -> None:
         typer.echo(f"{run}: nothing was measured as it learned (measure_every = 0, or no epoch yet)")
         return
     columns = [f"epoch {curves.epochs[at]}" for at in curves.moments]
-    rows = [[name, *(f"{values[at]:.4f}" for at in curves.moments)] for name, values in curves.values.items()]
+    rows = [[name, *(_number(values[at]) for at in curves.moments)] for name, values in curves.values.items()]
     show.table(f"Lemmas 1 and 2, measured on the views (best epoch on tune: {curves.best_epoch})", ["", *columns], rows)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path) -> None:

@@ -97,7 +97,8 @@ class Counterfactual(Paradigm):
             return {}
         assert isinstance(model, Encoder)
         views = [self._fixed(graph, index) for index in range(len(self.edits))]
-        return measure(model, graph, views, self.config.tau, torch_generator(self.seed, "measured nodes"))
+        draw = torch_generator(self.seed, "measured nodes")
+        return measure(model, graph, views, self.config.tau, self.config.distance, draw)
 
     def _view(self, graph: BundleGraph, number: int) -> BundleGraph:
         if self.sampler is not None:

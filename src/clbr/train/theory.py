@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ SHARE = 0.1
 
 @dataclass(frozen=True)
 class Curves:
-    """What was measured as a run learned: values by name, one for each of the epochs looked at."""
+    """What was measured as a run learned: values by name, one for each of the epochs looked at; None: not finite."""
 
     epochs: list[int]
-    values: dict[str, list[float]]
+    values: dict[str, list[float | None]]
     best_epoch: int
 
     @property
@@ -62,10 +63,16 @@ def read_curves(folder: Path, config: RunConfig) -> Curves | None:
     looked = [line for line in lines if line.get("measures")]
     if not looked:
         return None
-    values = {name: [line["measures"][name] for line in looked] for name in looked[0]["measures"]}
+    names = dict.fromkeys(name for line in looked for name in line["measures"])
+    values = {name: [_finite(line["measures"].get(name)) for line in looked] for name in names}
     tuned = [line for line in lines if line["tune"]]
     best = max(tuned, key=lambda line: line["tune"][config.train.metric], default=lines[-1])
     return Curves([line["number"] for line in looked], values, best["number"])
+
+
+def _finite(value: float | None) -> float | None:
+    """Runs of before this was looked after may hold others."""
+    return value if value is not None and isfinite(value) else None
 
 
 def find_world(folder: Path, config: RunConfig, given: SimulateConfig | None = None) -> World | None:

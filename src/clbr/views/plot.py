@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
+from math import nan
 from pathlib import Path
 
 from clbr.data.plot import FORMATS, STYLES
@@ -16,8 +17,13 @@ UNITS = {
 }
 
 
-def plot_curves(epochs: Sequence[int], values: Mapping[str, Sequence[float]], best_epoch: int, path: Path) -> None:
-    """Draw each measure over the epochs, users and bundles in one panel; a thin line marks the best epoch."""
+def plot_curves(
+    epochs: Sequence[int], values: Mapping[str, Sequence[float | None]], best_epoch: int, path: Path
+) -> None:
+    """Draw each measure over the epochs, users and bundles in one panel; a thin line marks the best epoch.
+
+    Where there is no value, the curve has a gap.
+    """
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
     require("matplotlib", "plot")
@@ -27,7 +33,8 @@ def plot_curves(epochs: Sequence[int], values: Mapping[str, Sequence[float]], be
     figure = Figure(figsize=(8, 5.4), layout="constrained")
     for axes, (measure, label) in zip(figure.subplots(2, 2, sharex=True).flat, UNITS.items(), strict=True):
         for (colour, line), side, marker in zip(STYLES, ("users", "bundles"), "os", strict=False):
-            curve = values[f"{measure} {side}"]
+            known = values.get(f"{measure} {side}", [None] * len(epochs))
+            curve = [nan if value is None else value for value in known]
             axes.plot(epochs, curve, line, color=colour, marker=marker, markersize=3.5, linewidth=1.4, label=side)
         axes.axvline(best_epoch, color="0.75", linewidth=0.8, zorder=0, label="best epoch on tune")
         axes.set_ylabel(label, fontsize=9)
