@@ -18,6 +18,7 @@ from clbr.models.registry import make_model
 from clbr.rng import torch_generator
 from clbr.train import run as runs
 from clbr.train.folder import BEST
+from clbr.train.loop import make_optimiser, train
 from clbr.train.paradigms import Counterfactual, Original
 from clbr.train.selection import SELECTION_SETTINGS, keep_selection
 from clbr.train.settings import RunConfig, TrainConfig, ViewsConfig, compose
@@ -139,6 +140,25 @@ def test_a_view_without_edits_is_the_factual_graph_and_is_as_near_as_can_be(tiny
     assert losses["view bpr"].item() == pytest.approx(losses["bpr"].item())
     assert losses["constraint users"].item() == pytest.approx(-0.1 * exp(1), rel=1e-5)
     assert way._view(graph, 1).ub is graph.ub
+
+
+@pytest.mark.parametrize(
+    ("views", "rate", "advice"),
+    [
+        ({"tau": 0.005}, 0.001, "the constraint alone is not finite: try a larger tau than 0.005"),
+        ({"tau": 0.005, "constraint": "constant"}, 0.001, "try a larger tau than 0.005"),
+        ({}, 1e30, "; try a lower rate"),
+    ],
+    ids=str,
+)
+def test_a_loss_that_is_no_number_names_what_may_mend_it(
+    views: dict[str, object], rate: float, advice: str, tiny: World
+) -> None:
+    encoder, _, _ = setting("lightgcn", tiny)
+    settings = TrainConfig(epochs=2, rate=rate)
+    way = Counterfactual(ViewsConfig.make(views), [one_edit(tiny)], 0, settings)
+    with pytest.raises(InputError, match=f"{advice}$"):
+        list(train(encoder, make_optimiser(encoder, settings), tiny.dataset, settings, 0, paradigm=way))
 
 
 def test_the_constraint_warms_up(tiny: World) -> None:

@@ -71,7 +71,8 @@ def train(
             losses = losses + torch.stack([term.detach() for term in terms.values()])
             if not loss.isfinite():
                 where = f"epoch {epoch}, step {step}: {model.config} {config}"
-                raise InputError(f"the loss is {loss.item()} at {where}; try a lower rate")
+                broken = [name for name, term in terms.items() if not term.isfinite()]
+                raise InputError(f"the loss is {loss.item()} at {where}; {paradigm.remedy(broken)}")
             progress(step, steps)
         tune = {}
         if epoch % config.evaluate_every == 0 or epoch == config.epochs:

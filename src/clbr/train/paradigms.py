@@ -35,6 +35,10 @@ class Paradigm(ABC):
         """What is worth following as the model learns, after epoch `number`."""
         return {}
 
+    def remedy(self, broken: Sequence[str]) -> str:
+        """What to try where these terms of the loss are no finite numbers."""
+        return "try a lower rate"
+
 
 class Original(Paradigm):
     """The model's own losses on the factual graph."""
@@ -99,6 +103,12 @@ class Counterfactual(Paradigm):
         views = [self._fixed(graph, index) for index in range(len(self.edits))]
         draw = torch_generator(self.seed, "measured nodes")
         return measure(model, graph, views, self.config.tau, self.config.distance, draw)
+
+    def remedy(self, broken: Sequence[str]) -> str:
+        """A tiny tau puts the exponential distance beyond any number, and then the constraint alone is broken."""
+        if self.config.distance == "exponential" and broken and all(name.startswith("constraint") for name in broken):
+            return f"the constraint alone is not finite: try a larger tau than {self.config.tau:g}"
+        return super().remedy(broken)
 
     def _view(self, graph: BundleGraph, number: int) -> BundleGraph:
         if self.sampler is not None:
