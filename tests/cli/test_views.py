@@ -66,6 +66,22 @@ def test_bad_input_is_one_message_and_exit_code_2(words: list[str], message: str
     assert not Path("runs").exists()
 
 
+def test_views_that_edit_nothing_are_said_to_be_the_factual_graph(run: Run, shop: Path) -> None:
+    words = [word for relation in ("ub", "ui", "bi") for word in ("--set", f"ratio_{relation}=0")]
+    run("train", shop, "--model", "lightgcn", "--paradigm", "clbr", "--epochs", "1", *words, "--out", "runs/none")
+    code, out, err = run("views", "runs/none")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "runs/none: 4 views of tiny",
+        "The views are the factual graph: nothing was edited.",
+    ]
+    assert json.loads(run("views", "runs/none", "--json")[1])["relations"] == []
+    code, out, err = run("theory", "runs/none", "--like", "tiny")
+    assert (code, err) == (0, "")
+    assert "alignment users" in out and "The views are the factual graph: nothing was edited." in out.splitlines()
+    assert "eta" not in out
+
+
 def test_a_run_without_views_has_none_to_show(run: Run, shop: Path) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", "1", "--out", "runs/plain")
     code, _, err = run("views", "runs/plain")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clbr.views.samplers import Record as Record_
     from clbr.views.summary import Extreme, RelationSummary
 
+UNEDITED = "The views are the factual graph: nothing was edited."
 RELATIONS = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
@@ -106,6 +107,10 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
 
 def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Record_"]) -> None:
     """What views did, a column for each relation; means over the views."""
+    if not lines:
+        console().print(title, style="bold")
+        console().print(UNEDITED)
+        return
     rows = [
         ["edges", *(f"{line.edges:,}" for line in lines)],
         ["added", *(f"{line.added:,.0f}" for line in lines)],

@@ -46,6 +46,7 @@ def theory(
     from clbr.data.simulate import SimulateConfig
     from clbr.train import theory as measured
     from clbr.train.environment import use_threads
+    from clbr.views.edits import RELATIONS
 
     use_threads(threads)
     config, views, edits = measured.read_run(run)
@@ -65,7 +66,10 @@ def theory(
         typer.echo(json_.dumps(_plain(curves, noise, rates)))
         return
     _show_curves(curves, run)
-    _show_noise(noise, run)
+    if any(view.touches(relation) for view in edits for relation in RELATIONS):
+        _show_noise(noise, run)
+    else:
+        typer.echo(f"\n{show.UNEDITED}")
     if rates is not None:
         _show_rates(rates)
     typer.echo(f"\n{THEOREM_2}")

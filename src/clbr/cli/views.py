@@ -27,7 +27,7 @@ def views(
     edits, records = read_run_views(run, config.views is not None)
     dataset = read_dataset(run, config)
     lines = summarise(BundleGraph.of(dataset), edits)
-    boldest = extremes(edits, view_judgement(run, dataset), pairs)
+    boldest = extremes(edits, view_judgement(run, dataset), pairs) if lines else []
     if json:
         found = {"relations": [asdict(line) for line in lines], "records": records}
         typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in boldest]}))
