@@ -22,6 +22,7 @@ def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tmp_path
     assert (code, err) == (0, "")
     assert "4 views of tiny" in out
     assert "nodes left without an edge" in out
+    assert "to users (bundles) without an edge" in out and "more than half" not in out
     assert "Added, of the highest relevance" in out
     assert "gift box" in out or "starter kit" in out or "shelf" in out or "box" in out
     code, out, _ = run("views", "runs/first", "--json", "--pairs", "1")
@@ -80,6 +81,15 @@ def test_views_that_edit_nothing_are_said_to_be_the_factual_graph(run: Run, shop
     assert (code, err) == (0, "")
     assert "alignment users" in out and "The views are the factual graph: nothing was edited." in out.splitlines()
     assert "eta" not in out
+
+
+def test_a_rule_that_passes_most_pairs_is_told_of(run: Run, shop: Path) -> None:
+    words = ("--paradigm", "clbr", "--epochs", "1", "--set", "lower=1000", "--set", "ratio_bi=0", "--set", "ratio_ui=0")
+    run("train", shop, "--model", "lightgcn", *words, "--out", "runs/lax")
+    code, out, err = run("views", "runs/lax")
+    assert (code, err) == (0, "")
+    (told,) = [line for line in out.splitlines() if "more than half" in line]
+    assert told.startswith("user-bundle, drops: ") and told.endswith("set lower nearer to 1.")
 
 
 def test_a_run_without_views_has_none_to_show(run: Run, shop: Path) -> None:

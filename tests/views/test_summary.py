@@ -9,7 +9,9 @@ from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Embeddings, Level
 from clbr.views.edits import EdgeEdits
 from clbr.views.files import read_views, write_views
-from clbr.views.summary import extremes, summarise
+from clbr.views.samplers import Record
+from clbr.views.summary import extremes, mean_pass_rates, summarise
+from conftest import make_dataset
 
 
 def pairs(*given: tuple[int, int]) -> np.ndarray:
@@ -23,12 +25,33 @@ def test_what_views_did_worked_out_by_hand(small: BundleDataset) -> None:
     (line,) = summarise(BundleGraph.of(small), [one, other])
     assert (line.relation, line.edges) == ("ub", 5)
     assert (line.added, line.dropped) == (1.5, 0.5)
+    assert line.to_bare == 0  # bundle 3 had no edge, but every user had one
     assert line.nodes == pytest.approx((5 / 7 + 2 / 7) / 2)  # users 0, 1, 2 and bundles 1, 3; then user 0 and bundle 3
     assert line.change == pytest.approx((6 / 5 + 1) / 2)  # bundle 3 by two, the others by one
     assert line.largest == 2
     assert line.bared == 0.5  # user 1, in the first view
     assert line.reached == 1  # bundle 3, in both
     assert line.shared == pytest.approx(1 / 3)  # of the first view's three edits
+
+
+def test_additions_to_users_without_an_edge_are_counted_over_all_views() -> None:
+    """User 1 has no bundle: one of the first view's two additions, all of the second's one, are hers."""
+    graph = BundleGraph.of(make_dataset(train=np.array([[0, 0], [2, 1]])))
+    one, other = EdgeEdits(add={"ub": pairs((0, 3), (1, 2))}), EdgeEdits(add={"ub": pairs((1, 3))})
+    (line,) = summarise(graph, [one, other])
+    assert line.to_bare == pytest.approx(2 / 3)
+    (line,) = summarise(graph, [EdgeEdits(drop={"ub": pairs((0, 0))})])
+    assert line.to_bare == 0
+
+
+def test_pass_rates_are_means_over_the_views_that_judged() -> None:
+    records: list[Record] = [
+        {"ub": {"pass rate of additions": 0.2, "pass rate of drops": 0.9}, "bi": {"added": 3}},
+        {"ub": {"pass rate of additions": 0.4, "pass rate of drops": 0.7}, "bi": {"added": 3}},
+    ]
+    assert mean_pass_rates(records, "additions") == {"ub": pytest.approx(0.3)}
+    assert mean_pass_rates(records, "drops") == {"ub": pytest.approx(0.8)}
+    assert mean_pass_rates([{}], "drops") == {}
 
 
 def test_the_boldest_edits_come_first(small: BundleDataset) -> None:

@@ -106,7 +106,9 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
 
 
 def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Record_"]) -> None:
-    """What views did, a column for each relation; means over the views."""
+    """What views did, a column for each relation; means over the views. A rule that passes most pairs is told of."""
+    from clbr.views.summary import LENIENT, mean_pass_rates
+
     if not lines:
         console().print(title, style="bold")
         console().print(UNEDITED)
@@ -114,6 +116,7 @@ def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Rec
     rows = [
         ["edges", *(f"{line.edges:,}" for line in lines)],
         ["added", *(f"{line.added:,.0f}" for line in lines)],
+        ["  to users (bundles) without an edge", *(f"{line.to_bare:.1%}" if line.added else "-" for line in lines)],
         ["dropped", *(f"{line.dropped:,.0f}" for line in lines)],
         ["nodes whose degree changed", *(f"{line.nodes:.1%}" for line in lines)],
         ["  by, on average", *(f"{line.change:.2f}" for line in lines)],
@@ -122,11 +125,17 @@ def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Rec
         ["nodes that got a first edge", *(f"{line.reached:,.0f}" for line in lines)],
         ["edits shared by two views", *(f"{line.shared:.1%}" for line in lines)],
     ]
-    for what in ("pass rate of additions", "pass rate of drops"):
-        if records and all(what in found for found in records[0].values()):
-            rates = [sum(record[line.relation][what] for record in records) / len(records) for line in lines]
-            rows.append([what, *(f"{rate:.2%}" for rate in rates)])
+    passed = {"additions": mean_pass_rates(records, "additions"), "drops": mean_pass_rates(records, "drops")}
+    for kind, rates in passed.items():
+        if rates:
+            cells = [f"{rates[line.relation]:.2%}" if line.relation in rates else "-" for line in lines]
+            rows.append([f"pass rate of {kind}", *cells])
     table(title, ["mean over the views", *(RELATIONS[line.relation] for line in lines)], rows)
+    for kind, setting in (("additions", "upper"), ("drops", "lower")):
+        for relation, rate in passed[kind].items():
+            if rate > LENIENT:
+                what = f"{RELATIONS[relation]}, {kind}: {rate:.0%} of the pairs judged passed, more than half"
+                console().print(f"\n{what}: too many for the rule to be a choice; set {setting} nearer to 1.")
 
 
 def extremes(dataset: "BundleDataset", found: Sequence["Extreme"]) -> None:

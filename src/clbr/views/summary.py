@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,9 +11,12 @@ import torch
 from clbr.data.pairs import Pairs, Relation, encode
 from clbr.graph.bundle_graph import BundleGraph, Edges
 from clbr.models.interface import Embeddings
-from clbr.views.edits import EdgeEdits
+from clbr.views.edits import RELATIONS, EdgeEdits
+from clbr.views.samplers import Record
 
 NONE = np.empty((0, 2), np.int32)
+LENIENT = 0.5
+"""A rule that passes more than this share of what it judges lets through more than it keeps back."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class RelationSummary:
     edges: int
     added: float
     dropped: float
+    to_bare: float
+    """Share of the additions, of all views, whose left node had no edge."""
     nodes: float
     """Share of left and right nodes whose degree changed."""
     change: float
@@ -57,6 +63,7 @@ def summarise(graph: BundleGraph, views: Sequence[EdgeEdits]) -> list[RelationSu
 def _summarise(relation: Relation, edges: Edges, views: Sequence[EdgeEdits]) -> RelationSummary:
     before = _degrees(edges.pairs, edges.shape)
     added, dropped = ([side.get(relation, NONE) for side in sides] for sides in _sides(views))
+    lefts = np.concatenate(added)[:, 0]
     changes = [_degrees(a, edges.shape) - _degrees(d, edges.shape) for a, d in zip(added, dropped, strict=True)]
     moved = [np.abs(change[change != 0]) for change in changes]
     codes = [encode(np.concatenate(pair), edges.shape[1]) for pair in zip(added, dropped, strict=True)]
@@ -66,6 +73,7 @@ def _summarise(relation: Relation, edges: Edges, views: Sequence[EdgeEdits]) -> 
         len(edges.pairs),
         float(np.mean([len(pairs) for pairs in added])),
         float(np.mean([len(pairs) for pairs in dropped])),
+        float((before[lefts] == 0).mean()) if len(lefts) else 0.0,
         float(np.mean([(change != 0).mean() for change in changes])),
         float(np.mean([step.mean() if len(step) else 0.0 for step in moved])),
         int(max(step.max(initial=0) for step in moved)),
@@ -73,6 +81,16 @@ def _summarise(relation: Relation, edges: Edges, views: Sequence[EdgeEdits]) -> 
         float(np.mean([((before == 0) & (change > 0)).sum() for change in changes])),
         float(np.mean(overlaps)) if overlaps else 0.0,
     )
+
+
+def mean_pass_rates(records: Sequence[Record], kind: Literal["additions", "drops"]) -> dict[Relation, float]:
+    """What share of the pairs judged had passed, over all views; without the relations in which none were judged."""
+    what = f"pass rate of {kind}"
+    found = {
+        relation: [record[relation][what] for record in records if what in record.get(relation, {})]
+        for relation in RELATIONS
+    }
+    return {relation: sum(rates) / len(rates) for relation, rates in found.items() if rates}
 
 
 def extremes(views: Sequence[EdgeEdits], embeddings: Embeddings, count: int = 3) -> list[Extreme]:
