@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clbr import World, save
-from typed import Run
+from typed import Run, assert_refused
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,27 @@ def test_an_edit_without_effect_is_warned_of(run: Run, shop: Path) -> None:
     assert err.splitlines() == [
         "warning: lightgcn does not look at user-item pairs: editing them is without effect (ratio_ui is taken as 0)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["sampler=dropout"], "the dropout sampler judges no pairs"),
+        (["sampler=stochastic", "additions=0.5"], "the stochastic sampler with additions given judges no pairs"),
+        (["ratio_ub=0", "ratio_ui=0", "ratio_bi=0"], "these views edit nothing"),
+        (["ratio_ub=0"], "these views edit nothing"),  # lightgcn looks at no other relation
+    ],
+    ids=str,
+)
+def test_a_selection_run_that_would_judge_nothing_is_refused(
+    run: Run, shop: Path, tmp_path: Path, words: list[str], why: str
+) -> None:
+    run("train", shop, "--model", "lightgcn", "--epochs", "1", "--out", "plain")
+    changes = [part for word in words for part in ("--set", word)]
+    asked = ["train", str(shop), "--model", "lightgcn", "--paradigm", "clbr", *changes, "--selection", "plain"]
+    asked += ["--epochs", "1"]
+    told = f"error: --selection plain: no pair would be judged by it, for {why}; leave it out"
+    assert_refused(run, tmp_path, [*asked, "--out", "x"], told)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,8 @@ def train(
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
             way = paradigm or "original"
             config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=way)
+            if selection is not None:
+                _refuse_idle_selection(selection, config)
             _warn_of_idle_edits(config)
             screen.begin(config)
             counters = run.start(folder, config, load(data), hooks, device, selection)
@@ -78,6 +80,18 @@ def train(
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {outcome}\n{again}", err=json)
     if stopped():
         raise typer.Exit(130)
+
+
+def _refuse_idle_selection(selection: Path, config: "RunConfig") -> None:
+    from clbr.models.registry import find_model
+
+    if config.views is None:
+        return  # refused with the run
+    views = config.views.within(find_model(config.model).relations)
+    if not views.needs_selection:
+        chance = f"the {views.sampler} sampler{' with additions given' if views.sampler == 'stochastic' else ''}"
+        why = f"{chance} judges no pairs" if views.ratios else "these views edit nothing"
+        raise InputError(f"--selection {selection}: no pair would be judged by it, for {why}; leave it out")
 
 
 def _warn_of_idle_edits(config: "RunConfig") -> None:

@@ -163,10 +163,7 @@ def prepare(
     """
     if config.views is None:
         return Original()
-    relations = find_model(config.model).relations
-    views = config.views.model_copy(
-        update={f"ratio_{relation}": 0.0 for relation in config.views.ratios if relation not in relations}
-    )
+    views = config.views.within(find_model(config.model).relations)
     drawn = (folder / PAIRS).exists()
     embeddings = None
     if views.needs_selection and (views.redraw or not drawn):

@@ -1,6 +1,7 @@
 """The settings of a run: which model on which data, and how it is trained."""
 
 import tomllib
+from collections.abc import Collection
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -90,6 +91,10 @@ class ViewsConfig(Config):
         """By relation; those that are not edited are left out."""
         ratios: dict[Relation, float] = {"ub": self.ratio_ub, "ui": self.ratio_ui, "bi": self.ratio_bi}
         return {relation: ratio for relation, ratio in ratios.items() if ratio}
+
+    def within(self, relations: Collection[Relation]) -> Self:
+        """The same without edits of other relations."""
+        return self.model_copy(update={f"ratio_{r}": 0.0 for r in self.ratios if r not in relations})
 
     @property
     def needs_selection(self) -> bool:
