@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clbr import BundleDataset, World, save
+from clbr import BundleDataset, World, fit, save
 from clbr.models.registry import MODELS
 from clbr.train import environment
 from clbr.train.settings import compose
@@ -205,6 +205,35 @@ def test_evaluating_on_other_data_or_without_weights_is_refused(run: Run, tmp_pa
     code, _, err = run("evaluate", "run")
     assert code == 2
     assert "is not the data set" in err
+
+
+def test_runs_are_read_where_their_data_were_moved_to(run: Run, tmp_path: Path, tiny: World) -> None:
+    data = save(tiny.dataset, tmp_path / "data")
+    save(make_dataset(), tmp_path / "other")
+    words = ("--epochs", 1, "--set", "sampler=dropout", "--set", "ratio_ui=0", "--set", "ratio_bi=0")
+    run("train", data, "--model", "lightgcn", "--paradigm", "clbr", *words, "--out", "run")
+    run("train", data, "--model", "bprmf", "--epochs", 1, "--out", "plain")
+    commands = (["evaluate", "run"], ["compare", "run", "plain"], ["views", "run"], ["theory", "run"])
+    before = {tuple(command): run(*command)[1] for command in commands}
+    data.rename(tmp_path / "moved")
+    gone = f"error: run: its data set is no longer at {data}; say where with --data PATH"
+    for command in commands[:3]:
+        assert_refused(run, tmp_path, command, gone)
+    assert f"{data} is no longer there (say where it lies with --data)" in run("theory", "run")[1]
+    for command in commands:
+        assert run(*command, "--data", "moved") == (0, before[tuple(command)], "")
+        assert_refused(
+            run, tmp_path, [*command, "--data", "other"], "other: is not the data set that run was trained on"
+        )
+        assert_refused(run, tmp_path, [*command, "--data", "nowhere"], "nowhere: no such folder")
+    assert_refused(run, tmp_path, ["train", "--resume", "run"], "to go on with it: clbr train PATH --resume run")
+
+
+def test_a_run_from_python_is_told_where_its_data_lie(run: Run, shop: Path, tiny: World) -> None:
+    fit(tiny.dataset, "bprmf", epochs=1, out="run")
+    code, _, err = run("evaluate", "run")
+    assert (code, "run: it does not know where its data set lies; say where with --data PATH" in err) == (2, True)
+    assert run("evaluate", "run", "--data", shop)[0] == 0
 
 
 @pytest.mark.parametrize("preset", ["youshu", "netease"])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from clbr.cli.options import EvaluatedSplit, parse_ks
+from clbr.cli.options import EvaluatedSplit, MovedData, parse_ks
 from clbr.cli.train import Threads
 from clbr.errors import InputError
 
@@ -15,6 +15,7 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the baseline.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
+    data: MovedData = None,
     threads: Threads = None,
 ) -> None:
     """Compare runs, user by user. Runs that differ in their seed alone count as one contender and are averaged."""
@@ -28,7 +29,9 @@ def compare(
     groups = group_runs(runs)
     if len(groups) < 2:
         raise InputError(f"expected two contenders or more, found {len(groups)}: {', '.join(groups)}")
-    results = {name: [evaluate_run(run, split=split, ks=ks) for run in folders] for name, folders in groups.items()}
+    results = {
+        name: [evaluate_run(run, split=split, ks=ks, data=data) for run in folders] for name, folders in groups.items()
+    }
     metrics = [f"{name}@{cut}" for cut in ks for name in ("recall", "ndcg")]
     found = {(row.contender, row.metric): row for row in test(results, metrics)}
     baseline, *contenders = results

@@ -4,13 +4,17 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from clbr.errors import InputError
 
 EvaluatedSplit = Literal["tune", "test"]
+MovedData = Annotated[
+    Path | None, typer.Option("--data", help="Where the data folder lies now, if it was moved.", show_default=False)
+]
 
 
 def parse_ks(text: str) -> list[int]:

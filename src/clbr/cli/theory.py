@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from clbr.cli.options import MovedData
 from clbr.cli.train import Threads
 from clbr.errors import InputError
 
@@ -38,6 +39,7 @@ def theory(
     ] = None,
     world_seed: Annotated[int | None, typer.Option(min=0, help="Of that world; 0.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture of the curves: .png, .svg or .pdf.")] = None,
+    data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
@@ -49,7 +51,7 @@ def theory(
     from clbr.views.edits import RELATIONS
 
     use_threads(threads)
-    config, views, edits = measured.read_run(run)
+    config, views, edits = measured.read_run(run, data)
     curves = measured.read_curves(run, config)
     if plot:
         _plot(curves, run, plot)
@@ -67,7 +69,7 @@ def theory(
         return
     _show_curves(curves, run)
     if any(view.touches(relation) for view in edits for relation in RELATIONS):
-        _show_noise(noise, run)
+        _show_noise(noise, run, Path(config.data))
     else:
         typer.echo(f"\n{show.UNEDITED}")
     if rates is not None:
@@ -118,13 +120,15 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path) -> None:
+def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, data: Path) -> None:
     from clbr.cli import show
 
     if noise is None:
+        gone = f"{data} is no longer there (say where it lies with --data)"
         typer.echo(
-            "\nThe noise of the views can be measured on a simulated world, whose truth is known; the data folder "
-            f"tells of none.\nWhat can be measured on real data: clbr theory {run} --hold-out"
+            "\nThe noise of the views can be measured on a simulated world, whose truth is known; "
+            f"{'the data folder tells of none' if data.is_dir() else gone}."
+            f"\nWhat can be measured on real data: clbr theory {run} --hold-out"
         )
         return
     rows = [

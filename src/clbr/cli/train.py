@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clbr.cli.options import EvaluatedSplit, ctrl_c, parse_ks
+from clbr.cli.options import EvaluatedSplit, MovedData, ctrl_c, parse_ks
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def evaluate(
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
     mask_tune: Annotated[bool, typer.Option(help="Leave tune pairs out of the ranking, too.")] = False,
+    data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
@@ -119,7 +120,7 @@ def evaluate(
 
     use_threads(threads)
     ks = parse_ks(k)
-    result = evaluate_run(run, split=split, ks=ks, mask_tune=mask_tune)
+    result = evaluate_run(run, split=split, ks=ks, mask_tune=mask_tune, data=data)
     if json:
         typer.echo(json_.dumps(result.means))
     else:

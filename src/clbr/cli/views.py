@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from clbr.cli.options import MovedData
+
 EXAMPLE = "Example: clbr views runs/first"
 
 
 def views(
     run: Annotated[Path, typer.Argument(help="A run that clbr train --paradigm clbr (or casr) made.")],
     pairs: Annotated[int, typer.Option(min=0, help="So many pairs of the highest and lowest relevance.")] = 3,
+    data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show what the views of a run changed: counts, degrees, nodes left without an edge, and the boldest edits."""
@@ -25,7 +28,7 @@ def views(
 
     config = read_config(run)
     edits, records = read_run_views(run, config.views is not None)
-    dataset = read_dataset(run, config)
+    dataset = read_dataset(run, config, data)
     lines = summarise(BundleGraph.of(dataset), edits)
     boldest = extremes(edits, view_judgement(run, dataset), pairs) if lines else []
     if json:

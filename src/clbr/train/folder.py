@@ -55,7 +55,13 @@ def read_origin(folder: Path) -> Origin:
 
 
 def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> BundleDataset:
-    """The data set of a run, refused if it is not the one that the run began with."""
+    """The data set of a run, refused if it is not the one that the run began with; `data` is where it lies now."""
+    if data is None and not (config.data and Path(config.data).is_dir()):
+        gone = (
+            f"its data set is no longer at {config.data}" if config.data else "it does not know where its data set lies"
+        )
+        now = f"say where with --data PATH (to go on with it: clbr train PATH --resume {folder})"
+        raise InputError(f"{folder}: {gone}; {now}")
     dataset = load(data or config.data)
     if dataset.fingerprint != read_origin(folder).fingerprint:
         raise InputError(f"{data or config.data}: is not the data set that {folder} was trained on")
@@ -72,9 +78,11 @@ def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
     return model.recommender(BundleGraph.of(dataset))
 
 
-def evaluate_run(folder: Path, *, split: str, ks: list[int], mask_tune: bool = False) -> Evaluation:
-    """Evaluate a run's best weights."""
-    dataset = read_dataset(folder, read_config(folder))
+def evaluate_run(
+    folder: Path, *, split: str, ks: list[int], mask_tune: bool = False, data: Path | None = None
+) -> Evaluation:
+    """Evaluate a run's best weights; `data` is where its data set lies now, if it was moved."""
+    dataset = read_dataset(folder, read_config(folder), data)
     return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_tune=mask_tune)  # type: ignore[arg-type]
 
 

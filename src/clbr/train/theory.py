@@ -49,10 +49,13 @@ class Curves:
         return sorted({0, nearest, len(places) - 1})
 
 
-def read_run(folder: Path) -> tuple[RunConfig, ViewsConfig, list[EdgeEdits]]:
-    """The settings and the views of a run; one without views is refused."""
+def read_run(folder: Path, data: Path | None = None) -> tuple[RunConfig, ViewsConfig, list[EdgeEdits]]:
+    """The settings and the views of a run; one without views is refused. `data` is where its data set lies now."""
     config = read_config(folder)
     edits, _ = read_run_views(folder, config.views is not None)
+    if data is not None:
+        read_dataset(folder, config, data)  # refuse another
+        config = config.model_copy(update={"data": str(data)})
     assert config.views is not None
     return config, config.views, edits
 
