@@ -340,6 +340,23 @@ def test_settings_that_make_no_sense_are_refused(
         config(shop, paradigm=paradigm, **changes)
 
 
+def test_the_views_of_a_preset_go_to_the_paradigm_they_are_for(tmp_path: Path) -> None:
+    casr, clbr = (str(tmp_path / name) for name in ("casr.toml", "clbr.toml"))
+    Path(casr).write_text('[views]\nsampler = "casr"\nratio_ub = 0.03\n')
+    Path(clbr).write_text("[views]\nratio_ub = 0.07\n")
+    for preset, paradigm, ratio in ((casr, "casr", 0.03), (clbr, "clbr", 0.07), (clbr, "casr", 0.1)):
+        views = compose("shop", "bgcn", preset=preset, paradigm=paradigm).views
+        assert views is not None and views.ratio_ub == ratio
+    assert compose("shop", "bgcn", preset=casr).views is None
+    with pytest.raises(
+        InputError, match=r"casr.toml: its views are those of casr: add --paradigm casr, or take its \[views\]"
+    ):
+        compose("shop", "bgcn", preset=casr, paradigm="clbr")
+    mixed = {"sampler": "casr", "ratio_ui": 0.0, "ratio_bi": 0.0}
+    views = compose("shop", "bgcn", changes=mixed, paradigm="clbr").views
+    assert views is not None and (views.sampler, views.constraint) == ("casr", "adaptive")
+
+
 @pytest.mark.parametrize("model", ["bprmf", "dam"])
 def test_a_model_without_a_graph_is_refused(model: str, shop: Path) -> None:
     with pytest.raises(InputError, match=f"{model} makes no vectors of a graph, and clbr needs a model that does"):

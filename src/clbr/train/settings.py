@@ -147,7 +147,10 @@ def compose(
     base = find_preset(model, preset) if preset else Preset()
     settings, train = dict(base.settings), dict(base.train)
     views = dict(PARADIGMS[paradigm] or {})
-    if (base.views.get("sampler") == "casr") == (paradigm == "casr"):
+    of_casr = base.views.get("sampler") == "casr"
+    if of_casr and paradigm == "clbr":  # to leave them out would draw other views than the preset names
+        raise InputError(f"preset {preset}: its views are those of casr: add --paradigm casr, or take its [views] out")
+    if of_casr == (paradigm == "casr"):
         views |= base.views
     for key, value in (changes or {}).items():
         if key in TrainConfig.model_fields:
