@@ -226,6 +226,8 @@ def test_runs_are_read_where_their_data_were_moved_to(run: Run, tmp_path: Path, 
             run, tmp_path, [*command, "--data", "other"], "other: is not the data set that run was trained on"
         )
         assert_refused(run, tmp_path, [*command, "--data", "nowhere"], "nowhere: no such folder")
+    assert_refused(run, tmp_path, ["export", "run", "--out", "made"], gone)
+    assert run("export", "run", "--out", "made", "--data", "moved")[0] == 0
     assert_refused(run, tmp_path, ["train", "--resume", "run"], "to go on with it: clbr train PATH --resume run")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clbr.cli.options import MovedData
 from clbr.cli.train import Threads
 from clbr.errors import InputError
 
@@ -23,6 +24,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the artefact; new or empty.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an artefact that is there.")] = False,
+    data: MovedData = None,
     threads: Threads = None,
 ) -> None:
     """Make an artefact of a run: a folder that recommends and answers what-if, without the run and the data set."""
@@ -32,7 +34,7 @@ def export(
 
     use_threads(threads)
     with show.progress("exporting", None):
-        make(run, out, force=force)
+        make(run, out, force=force, data=data)
     typer.echo((out / "card.md").read_text())
     typer.echo(f"next: clbr recommend {out} --user ID")
 
