@@ -1,4 +1,4 @@
-"""clbr export, recommend and whatif."""
+"""clbr export, recommend, whatif and explain."""
 
 import json as json_
 from pathlib import Path
@@ -45,6 +45,7 @@ def recommend(
     top: Top = 20,
     likes_item: Items = None,
     likes_bundle: Bundles = None,
+    new_bundle_of: Items = None,
     all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="With --all: a Parquet file.")] = None,
     allow: Annotated[Path | None, typer.Option(help="A file of bundle ids, a line each: only these.")] = None,
@@ -54,18 +55,27 @@ def recommend(
     json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """The best bundles for a user; for someone never seen, from what she likes; or for everyone, to a file."""
-    from clbr.cli import show
+    """The best bundles for a user; for someone never seen, from what she likes; or for everyone, to a file.
+
+    With --new-bundle-of, the other way round: the users whose lists a bundle of these items would stand highest in.
+    """
+    from clbr.cli import show, show_answers
     from clbr.serve.artefact import open_artefact
-    from clbr.serve.newcomer import newcomer
+    from clbr.serve.newcomer import new_bundle, newcomer
     from clbr.serve.recommend import best, recommend_all
     from clbr.serve.recommend import recommend as list_for
     from clbr.train.environment import use_threads
 
     use_threads(threads)
     opened = open_artefact(artefact)
-    if sum((user is not None, all_, bool(likes_item or likes_bundle))) != 1:
-        raise InputError("expected one of --user ID, --all, or what someone likes (--likes-item, --likes-bundle)")
+    if sum((user is not None, all_, bool(likes_item or likes_bundle), bool(new_bundle_of))) != 1:
+        raise InputError(
+            "expected one of --user ID, --all, --new-bundle-of ITEM, or what someone likes (--likes-item, --likes-bundle)"
+        )
+    if new_bundle_of:
+        things = [opened.items.index(item) for item in new_bundle_of]
+        show_answers.readers(opened, new_bundle(opened, things).places(opened.spare_bundle), top, json)
+        return
     if all_:
         if out is None or out.suffix != ".parquet":
             raise InputError("--all: expected --out with a name that ends in .parquet")
@@ -170,3 +180,35 @@ def whatif(
         show_answers.user_answer(opened, ask_user(opened, whose, edits, top), top, json)
     else:
         show_answers.bundle_answer(opened, ask_bundle(opened, whose, edits, top), json)
+
+
+def explain(
+    artefact: ArtefactFolder,
+    user: Annotated[str, typer.Option(help="Whose list.", show_default=False)],
+    bundle: Annotated[str, typer.Option(help="Which bundle.", show_default=False)],
+    top: Top = 20,
+    swaps: Annotated[bool, typer.Option("--swaps", help="Change the bundle's contents, not her history.")] = False,
+    budget: Annotated[int, typer.Option(min=1, help="Sets of edits that are tried at most.")] = 100,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """Why is a bundle in a user's list? If it is not: what would it take?
+
+    The smallest part of her history without which it would not be there, or the smallest additions to it (with --swaps:
+    swaps in the bundle) that bring it there. Every answer was seen to hold.
+    """
+    from clbr.cli import show, show_answers
+    from clbr.serve.artefact import open_artefact
+    from clbr.serve.explain import place_of, what_it_takes, why
+    from clbr.serve.whatif import factual
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    opened = open_artefact(artefact)
+    who, what = opened.users.index(user), opened.bundles.index(bundle)
+    with show.progress("looking for the smallest edits", None):
+        if place_of(factual(opened), who, what) <= top and not swaps:
+            answer = why(opened, who, what, top, budget=budget)
+        else:
+            answer = what_it_takes(opened, who, what, top, of="contents" if swaps else "history", budget=budget)
+    show_answers.explanation(opened, answer, json)

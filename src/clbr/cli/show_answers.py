@@ -8,8 +8,12 @@ import typer
 from clbr.cli.show import table
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from clbr.data.dataset import Nodes
     from clbr.serve.artefact import Artefact
+    from clbr.serve.explain import Explanation
     from clbr.serve.whatif import BundleAnswer, UserAnswer
 
 FROZEN = (
@@ -56,6 +60,22 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
     if [place.bundle for place in answer.before] == [place.bundle for place in answer.after]:
         typer.echo("Her list stays as it is: the edits move scores, but no bundle past another.")
     typer.echo(FROZEN)
+
+
+def readers(artefact: "Artefact", places: "NDArray[np.int64]", k: int, as_json: bool) -> None:
+    """The users in whose lists a new bundle would stand highest, and how many have it in their first k."""
+    order = places.argsort(kind="stable")[:k]
+    inside = int((places <= k).sum())
+    if as_json:
+        users = [named(artefact.users, int(user)) | {"place": int(places[user])} for user in order]
+        typer.echo(json.dumps({"top": k, "audience": inside, "users": users}, ensure_ascii=False))
+        return
+    rows = [[artefact.users.label(int(user)), f"{places[user]:,}"] for user in order]
+    table(
+        f"A new bundle: in the first {k} of {inside:,} of {artefact.about.users:,} users; highest of",
+        ["user", "place"],
+        rows,
+    )
 
 
 def _arrow(before: int | None, after: int | None) -> str:
@@ -105,3 +125,43 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
     if not len(answer.entered) and not len(answer.left):
         typer.echo("Its audience stays as it is: nobody's list gains or loses it.")
     typer.echo(FROZEN)
+
+
+def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> None:
+    """What of a history holds a bundle in a list, or what would bring it there."""
+    kinds = {"ui": artefact.items, "ub": artefact.bundles}
+    things = [(kinds[thing.relation], thing.node) for thing in answer.things]
+    if as_json:
+        told = {
+            "question": answer.question,
+            "user": artefact.users.id(answer.user),
+            "bundle": artefact.bundles.id(answer.bundle),
+            "top": answer.k,
+            "place": answer.place,
+            "found": answer.edits is not None,
+            "place after": answer.place_after,
+            "tried": answer.tried,
+            "things": [{"kind": nodes.kind} | named(nodes, node) for nodes, node in things],
+            "swaps": [
+                {"old": named(artefact.items, swap.old), "new": named(artefact.items, swap.new)}
+                for swap in answer.swaps
+            ],
+        }
+        typer.echo(json.dumps(told, ensure_ascii=False))
+        return
+    who, what = artefact.users.label(answer.user), artefact.bundles.label(answer.bundle)
+    typer.echo(f"{what} is at place {answer.place:,} of user {who}'s list.")
+    if answer.edits is None:
+        typer.echo(f"Nothing was found within the budget ({answer.tried} sets of edits were tried); try --budget.")
+        return
+    words = {
+        "why": "It is there because of these; without them it would be",
+        "history": "It would take these, added to her history, to bring it",
+        "contents": "It would take these swaps in it to bring it",
+    }
+    typer.echo(f"{words[answer.question]} at place {answer.place_after:,}:")
+    for nodes, node in things:
+        typer.echo(f"  {nodes.kind} {nodes.label(node)}")
+    for swap in answer.swaps:
+        typer.echo(f"  {artefact.items.label(swap.new)} for {artefact.items.label(swap.old)}")
+    typer.echo(f"Seen to hold; {answer.tried} sets of edits were tried. {FROZEN}")
