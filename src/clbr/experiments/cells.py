@@ -40,7 +40,8 @@ class Cell:
     @property
     def judge(self) -> "Cell | None":
         """The cell of the original way that judges this one's pairs, if any does."""
-        if self.config.views is None or not self.config.views.needs_selection:
+        views = self.config.views
+        if views is None or not views.within(find_model(self.config.model).relations).needs_selection:
             return None
         plain = self.config.model_copy(update={"paradigm": "original", "views": None})
         return Cell(plain, self.share, self.fingerprint)
