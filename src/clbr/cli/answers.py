@@ -70,7 +70,7 @@ def recommend(
     opened = open_artefact(artefact)
     if sum((user is not None, all_, bool(likes_item or likes_bundle), bool(new_bundle_of))) != 1:
         raise InputError(
-            "expected one of --user ID, --all, --new-bundle-of ITEM, or what someone likes (--likes-item, --likes-bundle)"
+            "expected one of --user ID, --all, --new-bundle-of ITEM, or likes: --likes-item, --likes-bundle"
         )
     if new_bundle_of:
         things = [opened.items.index(item) for item in new_bundle_of]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from clbr.data.dataset import BundleDataset
+    from clbr.data.world import World
 
 SEEDS, SETTINGS = 3, {"epochs": 30, "rate": 0.005, "batch": 512}
 
@@ -38,7 +38,7 @@ def demo() -> None:
     typer.echo("\n" + tell(world, floors))
     typer.echo("\nNow a graph model, CrossCBR, trained in the original way and with counterfactual views: what if some")
     typer.echo("histories and some bundles were different? The same model, the same number of epochs.\n")
-    _both_ways(world.dataset)
+    _both_ways(world)
     typer.echo(
         "\nWhat to type next\n"
         "  clbr data simulate --like tiny --out shop     keep this shop as a data folder\n"
@@ -46,16 +46,21 @@ def demo() -> None:
         "  clbr floors shop                              popularity and EASE on it\n"
         "  clbr train shop --model bgcn --paradigm clbr --out runs/bgcn\n"
         "  clbr views runs/bgcn                          what its views changed\n"
+        "  clbr export runs/bgcn --out desk              a recommender to ask\n"
+        "  clbr whatif desk --user 17 --add-item 3       what if she had that?\n"
         "  clbr data import --help                       the same with three tables of your own"
     )
 
 
-def _both_ways(dataset: "BundleDataset") -> None:
-    """Train with and without views for a few seeds, compare user by user, and say what the views changed."""
+def _both_ways(world: "World") -> None:
+    """Train with and without views for a few seeds, compare user by user, say what the views changed; then ask."""
     from clbr.cli import show
     from clbr.evaluation.protocol import Evaluation, evaluate
     from clbr.evaluation.significance import compare
     from clbr.graph.bundle_graph import BundleGraph
+    from clbr.serve.artefact import open_artefact
+    from clbr.serve.export import export
+    from clbr.serve.story import tell_what_if
     from clbr.train.environment import use_threads
     from clbr.train.folder import best_recommender
     from clbr.train.run import start
@@ -64,6 +69,7 @@ def _both_ways(dataset: "BundleDataset") -> None:
     from clbr.views.summary import summarise
 
     use_threads(None)
+    dataset = world.dataset
     found: dict[str, list[Evaluation]] = {"original": [], "clbr": []}
     with TemporaryDirectory() as space:
         runs = [(way, seed) for seed in range(SEEDS) for way in found]
@@ -75,6 +81,8 @@ def _both_ways(dataset: "BundleDataset") -> None:
                 found[way].append(evaluate(best_recommender(folder, dataset), dataset, split="test", ks=(5, 20)))
                 heard(done)
         edits, records = read_views(Path(space) / "clbr-0")
+        opened = open_artefact(export(Path(space) / "clbr-0", Path(space) / "artefact", data=dataset))
+        story = tell_what_if(opened, world)
     rows = []
     for row in compare(found, ["recall@5", "ndcg@5", "recall@20", "ndcg@20"]):
         sure = "more than chance" if row.p < 0.05 else "may well be chance"
@@ -85,3 +93,4 @@ def _both_ways(dataset: "BundleDataset") -> None:
     show.table(f"With and without what-ifs (test, percent, mean of {SEEDS} seeds)", columns, rows)
     typer.echo("")
     show.views("What the views changed (seed 0)", summarise(BundleGraph.of(dataset), edits), records)
+    typer.echo("\n" + story)

@@ -37,7 +37,7 @@ from clbr.serve.card import card
 from clbr.serve.recommend import diversity_cost
 from clbr.serve.segments import SEGMENTS, segment_users
 from clbr.train.checkpoint import read_model
-from clbr.train.folder import BEST, read_config, read_dataset, read_metrics
+from clbr.train.folder import BEST, read_config, read_dataset, read_metrics, read_origin
 
 DIVERSITY_USERS = 300
 METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
@@ -48,14 +48,19 @@ def export(
     out: Path,
     *,
     force: bool = False,
-    data: Path | None = None,
+    data: Path | BundleDataset | None = None,
     told: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Make an artefact of a run at its best epoch; whole or not at all. `force` replaces an artefact, nothing else."""
+    """Make an artefact of a run at its best epoch; whole or not at all. `force` replaces an artefact, nothing else.
+
+    `data` is the data set, or where it lies now, if the run does not know.
+    """
     from clbr import __version__
 
     config = read_config(run)
-    dataset = read_dataset(run, config, data)
+    dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, data)
+    if dataset.fingerprint != read_origin(run).fingerprint:
+        raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
     if not (run / BEST).exists():
         raise InputError(f"{run}: has not been looked at on tune yet, so it has no best epoch; train it further")
     model = make_model(config.model, config.settings, dataset)

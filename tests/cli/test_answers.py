@@ -1,0 +1,132 @@
+"""Export, recommend, what-if and explain, as one types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clbr import World, save
+from clbr.serve.artefact import open_artefact
+from clbr.serve.recommend import of_left
+from clbr.serve.whatif import factual
+from typed import Run, assert_refused
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    from clbr.train.run import start
+    from clbr.train.settings import compose
+
+    space = tmp_path_factory.mktemp("answers")
+    data = save(tiny.dataset, space / "shop")
+    for model in ("crosscbr", "dam"):
+        start(space / model, compose(str(data), model, changes={"epochs": 3, "rate": 0.01}), tiny.dataset)
+    return space
+
+
+@pytest.fixture(scope="module")
+def desk(runs: Path) -> Path:
+    from clbr.serve.export import export
+
+    return export(runs / "crosscbr", runs / "desk")
+
+
+def test_export_shows_its_card_and_refuses_what_is_there(run: Run, runs: Path) -> None:
+    code, out, err = run("export", runs / "crosscbr", "--out", "mine")
+    assert (code, err) == (0, "")
+    assert "# crosscbr on tiny" in out and "next: clbr recommend mine --user ID" in out
+    assert_refused(run, Path(), ["export", runs / "crosscbr", "--out", "mine"], "mine: is not empty")
+    assert run("export", runs / "crosscbr", "--out", "mine", "--force")[0] == 0
+    assert_refused(run, Path(), ["export", runs / "shop", "--out", "other"], "no run there")
+
+
+def test_recommend_by_name_or_as_json(run: Run, desk: Path) -> None:
+    opened = open_artefact(desk)
+    first = factual(opened).ranking(3, 3)
+    code, out, err = run("recommend", desk, "--user", "3", "--top", "3")
+    assert (code, err) == (0, "")
+    assert [opened.bundles.label(place.bundle) in out for place in first] == [True] * 3
+    code, out, _ = run("recommend", desk, "--user", "3", "--top", "3", "--json")
+    assert [entry["bundle"] for entry in json.loads(out)["recommended"]] == [str(place.bundle) for place in first]
+    code, out, _ = run("recommend", desk, "--user", "3", "--diversity", "0.5")
+    assert "On tune, diversity 0.5 finds" in out
+
+
+def test_recommend_to_everyone_to_newcomers_and_of_new_bundles(run: Run, desk: Path) -> None:
+    code, out, err = run("recommend", desk, "--all", "--out", "recs.parquet", "--top", "5")
+    assert (code, out.strip(), err) == (0, "recs.parquet: 3,000 rows, 600 users", "")
+    code, out, _ = run("recommend", desk, "--likes-item", "0", "--likes-item", "3", "--likes-bundle", "7", "--json")
+    assert len(json.loads(out)["recommended"]) == 20
+    assert "7" not in [entry["bundle"] for entry in json.loads(out)["recommended"]]
+    code, out, _ = run("recommend", desk, "--new-bundle-of", "0", "--new-bundle-of", "3", "--top", "4", "--json")
+    told = json.loads(out)
+    assert [entry["place"] for entry in told["users"]] == sorted(entry["place"] for entry in told["users"])
+    assert len(told["users"]) == 4
+
+
+def test_lists_of_what_may_be_shown(run: Run, desk: Path) -> None:
+    Path("few.txt").write_text("4\n9\n\n12\n")
+    _, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--json")
+    assert {entry["bundle"] for entry in json.loads(out)["recommended"]} <= {"4", "9", "12"}
+    Path("few.txt").write_text("4\nfour\n")
+    assert_refused(
+        run, Path(), ["recommend", desk, "--user", "3", "--deny", "few.txt"], "few.txt: unknown bundle 'four'"
+    )
+
+
+def test_what_if_for_a_user_and_for_a_bundle(run: Run, desk: Path) -> None:
+    opened = open_artefact(desk)
+    has = int(of_left(opened.graph.ui.pairs, 3)[0])
+    code, out, err = run("whatif", desk, "--user", "3", "--drop-item", has, "--top", "5")
+    assert (code, err) == (0, "")
+    assert "For user 3, first 5" in out and "parameters stay as trained" in out
+    code, out, _ = run("whatif", desk, "--user", "3", "--drop-item", has, "--top", "5", "--json")
+    assert {move["after"] for move in json.loads(out)["moves"]} >= {1, 2, 3, 4, 5}
+    inside = of_left(opened.graph.bi.pairs, 5)
+    new = next(item for item in range(240) if item not in inside)
+    code, out, err = run("whatif", desk, "--bundle", "5", "--swap", inside[0], new)
+    assert (code, err) == (0, "")
+    assert "in their first 20" in out and "heavy" in out
+    code, out, _ = run("whatif", desk, "--bundle", "5", "--swap", inside[0], new, "--json")
+    told = json.loads(out)
+    assert told["after"] - told["before"] == len(told["entered"]) - len(told["left"])
+
+
+def test_explanations_in_words_and_as_json(run: Run, desk: Path) -> None:
+    ranking = factual(open_artefact(desk)).ranking(3, 40)
+    code, out, err = run("explain", desk, "--user", "3", "--bundle", ranking[4].bundle, "--top", "10")
+    assert (code, err) == (0, "")
+    assert "is at place 5 of user 3's list" in out
+    code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--json")
+    told = json.loads(out)
+    assert (told["question"], told["place"]) == ("history", 31)
+    assert not told["found"] or told["place after"] <= 20
+    code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--swaps", "--json")
+    assert json.loads(out)["question"] == "contents"
+
+
+def test_what_cannot_be_answered_is_refused_in_a_line(run: Run, desk: Path, runs: Path) -> None:
+    opened = open_artefact(desk)
+    has = int(of_left(opened.graph.ui.pairs, 3)[0])
+    for words, message in (
+        (("recommend", desk), "expected one of --user ID"),
+        (("recommend", desk, "--user", "3", "--all"), "expected one of --user ID"),
+        (("recommend", desk, "--all"), "--all: expected --out with a name that ends in .parquet"),
+        (("recommend", desk, "--user", "600"), "unknown user '600': expected a number from 0 to 599"),
+        (("recommend", desk, "--user", "3", "--top", "151"), "top 151: expected 1 to 150"),
+        (("recommend", runs, "--user", "3"), "no artefact there"),
+        (("whatif", desk, "--user", "3"), "nothing is edited"),
+        (("whatif", desk, "--user", "3", "--bundle", "4"), "expected --user ID or --bundle ID"),
+        (("whatif", desk, "--user", "3", "--add-item", has), f"user 3 has item {has} already"),
+        (("whatif", desk, "--user", "3", "--swap", "1", "2"), "--swap is of a bundle's items"),
+        (("whatif", desk, "--bundle", "3", "--add-bundle", "2"), "a bundle holds items"),
+        (("explain", desk, "--user", "3", "--bundle", "150"), "unknown bundle '150'"),
+    ):
+        assert_refused(run, Path(), [*words], message)
+
+
+def test_dam_recommends_and_says_why_it_cannot_be_asked(run: Run, runs: Path) -> None:
+    assert run("export", runs / "dam", "--out", "dam")[0] == 0
+    assert run("recommend", "dam", "--user", "3")[0] == 0
+    assert_refused(run, Path(), ["whatif", "dam", "--user", "3", "--add-item", "5"], "dam does not look at a graph")
+    assert_refused(run, Path(), ["explain", "dam", "--user", "3", "--bundle", "5"], "dam does not look at a graph")
