@@ -1,0 +1,97 @@
+"""A table of texts, and how it is written: Markdown, LaTeX, HTML."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+@dataclass(frozen=True)
+class Text:
+    """What stands in a cell."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: the first `names` columns name things, the others are numbers."""
+
+    title: str
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    names: int = 1
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """A heading, the table, the caption, the notes."""
+        lines = [f"## {_markdown(self.title)}", "", _line(_markdown(column) for column in self.columns)]
+        lines.append(_line("---" if index < self.names else "---:" for index in range(len(self.columns))))
+        for row in self.rows:
+            lines.append(_line(f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text) for cell in row))
+        lines += ["", _markdown(self.caption), *(f"\n- {_markdown(note)}" for note in self.notes)]
+        return "\n".join(lines) + "\n"
+
+    def latex(self) -> str:
+        """A table for the package booktabs."""
+        kinds = "l" * self.names + "r" * (len(self.columns) - self.names)
+        told = " ".join([self.caption, *self.notes])
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(self.title)}. {_latex(told)}}}"]
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _tex_line([_latex(text) for text in self.columns])]
+        lines.append(r"\midrule")
+        for row in self.rows:
+            lines.append(_tex_line([rf"\textbf{{{_latex(c.text)}}}" if c.bold else _latex(c.text) for c in row]))
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+        return "\n".join(lines) + "\n"
+
+    def html(self) -> str:
+        """The table alone, and its notes."""
+        head = "".join(f'<th scope="col"{_side(i, self.names)}>{escape(c)}</th>' for i, c in enumerate(self.columns))
+        body = []
+        for row in self.rows:
+            cells = []
+            for index, cell in enumerate(row):
+                text = f"<b>{escape(cell.text)}</b>" if cell.bold else escape(cell.text)
+                opened = '<th scope="row"' if index == 0 else f"<td{_side(index, self.names)}"
+                cells.append(f"{opened}>{text}</{'th' if index == 0 else 'td'}>")
+            body.append(f"<tr>{''.join(cells)}</tr>")
+        table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(body) + "\n</tbody></table>"
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        scrolls = f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(self.title)}">{table}</div>'
+        return scrolls + (f'<ul class="notes">{notes}</ul>' if notes else "")
+
+
+def plain(rows: Sequence[Sequence[str]]) -> list[list[Text]]:
+    """Texts none of which stands out."""
+    return [[Text(text) for text in row] for row in rows]
+
+
+def _side(index: int, names: int) -> str:
+    return "" if index < names else ' class="number"'
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _tex_line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
+
+
+def _latex(text: str) -> str:
+    written = "".join(LATEX.get(letter, letter) for letter in " ".join(text.split()))
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", written)  # a minus, not a hyphen

@@ -1,0 +1,164 @@
+"""The tables of a report: what was measured, beside the published figures, and what it cost."""
+
+import csv
+import json
+from collections.abc import Sequence
+from io import StringIO
+from statistics import mean
+
+from clbr.experiments.comparisons import LEVEL, SEEDS_TO_TEST, Comparison, Comparisons
+from clbr.experiments.grid import Grid, Text, plain
+from clbr.experiments.published import comparable, published
+from clbr.experiments.results import Group, Results, told
+
+DASH = "-"
+SHORT = {"recall": "R", "ndcg": "NDCG"}
+CSV_COLUMNS = (
+    *("data", "model", "arm", "point", "metric", "seeds", "failed", "mean", "sd"),
+    *("difference", "p", "p_across_seeds", "published", "published_sd", "difference_to_published"),
+)
+
+
+def short(metric: str) -> str:
+    """A metric as papers write it."""
+    name, _, k = metric.partition("@")
+    return f"{SHORT[name]}@{k}"
+
+
+def percent(value: float, sd: float | None = None, signed: bool = False) -> str:
+    """A share in percent, with its standard deviation if there is one."""
+    text = f"{100 * value:{'+' if signed else ''}.2f}"
+    return text if sd is None else f"{text} ± {100 * sd:.2f}"
+
+
+def measured(results: Results, comparisons: Comparisons, mark: str = "in bold") -> Grid:
+    """Model by model, arm by arm, point by point: mean, deviation and difference from the base arm."""
+    spec = results.spec
+    keys = list(dict.fromkeys(key for group in results.groups for key in group.point))
+    rows = []
+    for number, group in enumerate(results.groups):
+        names = [group.model, group.arm, *(told(group.point[key]) if key in group.point else "" for key in keys)]
+        cells = [_score(group, metric, comparisons.get((number, metric))) for metric in spec.metrics]
+        rows.append([*map(Text, names), Text(_seeds(group)), *cells])
+    columns = ["model", "arm", *keys, "seeds", *(short(metric) for metric in spec.metrics)]
+    caption = _caption(results, comparisons, mark)
+    return Grid(spec.title, caption, columns, rows, 2 + len(keys), _failures(results.groups))
+
+
+def _score(group: Group, metric: str, comparison: Comparison | None) -> Text:
+    if not group.records:
+        return Text("failed" if group.failed else DASH)
+    text = percent(group.mean(metric), group.sd(metric))
+    if comparison is None:
+        return Text(text)
+    dagger = " †" if comparison.holds_across_seeds else ""
+    return Text(f"{text} ({percent(comparison.difference, signed=True)}){dagger}", comparison.holds)
+
+
+def _seeds(group: Group) -> str:
+    wanted = len(group.placed)
+    return f"{wanted}" if len(group.records) == wanted else f"{len(group.records)} of {wanted}"
+
+
+def _failures(groups: Sequence[Group]) -> list[str]:
+    failed = [(group, seed, why) for group in groups for seed, why in group.failed.items()]
+    notes = [f"Failed: {group.label}, seed {seed}: {why}" for group, seed, why in failed[:5]]
+    return notes + ([f"Failed besides: {len(failed) - 5} cells."] if len(failed) > 5 else [])
+
+
+def standing(results: Results) -> str:
+    """What every caption says: the split, the data and the seeds."""
+    users = len(set(results.dataset.test[:, 0].tolist()))
+    return f"{results.dataset.name}, test, {users:,} users, {results.seeds}"
+
+
+def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
+    base = results.spec.base
+    parts = [f"{standing(results)}. Percent: mean"]
+    if any(len(group.records) > 1 for group in results.done):
+        parts[0] += " ± standard deviation over seeds"
+    if comparisons:
+        parts[0] += f" (difference from {base} over the seeds that both have done)."
+        parts.append(
+            f"What stands {mark} differs from {base}, up or down, at the level {LEVEL}: users' values averaged over"
+            f" seeds, two-sided paired t-test, Holm's correction over {len(comparisons)} comparisons."
+        )
+        if any(one.seed_p is not None for one in comparisons.values()):
+            parts.append(f"†: so it does across seeds (the same test over seeds, from {SEEDS_TO_TEST} seeds up).")
+    else:
+        parts[0] += "."
+    why = comparable(results.dataset)
+    if why and (results.spec.published or "part of" in why):
+        parts.append(why)
+    return " ".join(parts)
+
+
+def beside_published(results: Results) -> Grid | None:
+    """Measured and published figures and their difference; None where there is nothing to hold them against."""
+    table = results.spec.published
+    if table is None or comparable(results.dataset):
+        return None
+    rows, stated = [], []
+    for group in results.groups:
+        figures = published(table, results.dataset.name, group.model, group.arm) if not group.point else {}
+        if not figures:
+            continue
+        cells = []
+        for metric in results.spec.metrics:
+            theirs = figures.get(metric)
+            mine = group.mean(metric) if group.records else None
+            cells += [
+                percent(mine, group.sd(metric)) if mine is not None else DASH,
+                percent(*theirs) if theirs else DASH,
+                percent(mine - theirs.mean, signed=True) if mine is not None and theirs else DASH,
+            ]
+            stated += [theirs] if theirs else []
+        rows.append([group.model, group.arm, *cells])
+    if not stated:
+        return None
+    columns = ["model", "arm"]
+    for metric in results.spec.metrics:
+        columns += [short(metric), "published", "difference"]
+    deviation = " ± standard deviation" if any(figure.sd is not None for figure in stated) else ""
+    caption = f"{standing(results)}. Percent. Published: the CLBR paper's table of the same question{deviation}."
+    return Grid(f"{results.spec.title}, beside the paper", caption, columns, plain(rows), 2)
+
+
+def cost(results: Results) -> Grid:
+    """Epochs, seconds and memory, a cell on the average."""
+    rows = []
+    for group in results.done:
+        records = list(group.records.values())
+        seconds, epochs = mean(one.seconds for one in records), mean(one.epochs for one in records)
+        best, memory = mean(one.best_epoch for one in records), max(one.memory for one in records)
+        per = f"{seconds / epochs:,.2f}" if epochs else DASH
+        numbers = [f"{epochs:.1f}", f"{best:.1f}", f"{seconds:,.1f}", per, f"{memory:,.0f}"]
+        rows.append([group.label, str(len(records)), *numbers])
+    whole = sum(record.seconds for group in results.done for record in group.records.values())
+    caption = (
+        f"{results.dataset.name}, {results.seeds}. Means over seeds, of memory the most. Training that judges pairs for"
+        f" views is a cell of its own and not counted again. {whole:,.0f} seconds in all."
+    )
+    columns = ["", "seeds", "epochs", "best epoch", "seconds", "seconds an epoch", "memory, MiB"]
+    return Grid("Cost", caption, columns, plain(rows))
+
+
+def to_csv(results: Results, comparisons: Comparisons) -> str:
+    """A line for each group and metric, with every digit; shares, not percent."""
+    out = StringIO()
+    lines = csv.writer(out, lineterminator="\n")
+    lines.writerow(CSV_COLUMNS)
+    for number, group in enumerate(results.groups):
+        for metric in results.spec.metrics:
+            theirs = None
+            if results.spec.published and not group.point and not comparable(results.dataset):
+                theirs = published(results.spec.published, results.dataset.name, group.model, group.arm).get(metric)
+            mine = group.mean(metric) if group.records else None
+            sd = group.sd(metric) if group.records else None
+            one = comparisons.get((number, metric))
+            tested = (one.difference, one.p, one.seed_p) if one else (None, None, None)
+            beside = (theirs.mean, theirs.sd) if theirs else (None, None)
+            apart = mine - theirs.mean if mine is not None and theirs else None
+            names = (results.dataset.name, group.model, group.arm, json.dumps(group.point) if group.point else "")
+            lines.writerow([*names, metric, len(group.records), len(group.failed), mine, sd, *tested, *beside, apart])
+    return out.getvalue()
