@@ -1,5 +1,6 @@
 """clbr experiment: run a specification, and report what it gave."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,3 +112,49 @@ def run(
         key, error = next(iter(outcome.failed.items()))
         raise InputError(f"{len(outcome.failed)} of {outcome.of} cells failed, for instance {key}: {error}")
     typer.echo(f"next: clbr experiment report {spec} --data {data}" + (f" --out {out}" if out else ""))
+
+
+@app.command(epilog="Example: clbr experiment report experiments/overall.toml --data Youshu --seeds 3")
+def report(
+    spec: SpecFile,
+    data: Data,
+    out: Out = None,
+    seeds: Seeds = None,
+    models: Models = "",
+    arms: Arms = "",
+    where: Where = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Folder of the report; CELLS/reports/SPEC if left out.")
+    ] = None,
+) -> None:
+    """Tell what a specification gave so far: tables here, and a page, Markdown, CSV, LaTeX and figures in a folder.
+
+    Cells that were not run or failed are shown as such. The same cells always make the same files.
+    """
+    from clbr.cli import show, show_cells
+    from clbr.experiments.report import Report
+    from clbr.experiments.results import Results
+    from clbr.experiments.store import Store
+    from clbr.experiments.tables import measured
+
+    plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
+    words = _words(spec, data, out, seeds, models, arms, where)
+    run_words = f"clbr experiment run {words}"
+    if not (folder / "about.json").exists():
+        raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {run_words}")
+    results = Results(plan, dataset, placed, Store(folder).open(dataset))
+    with show.progress("drawing", None) as heard:
+        made = Report(results, [run_words, f"clbr experiment report {words}"], heard)
+    files = made.write(to or folder / "reports" / spec.stem, spec.stem)
+    for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
+        show_cells.grid(grid)
+    typer.echo("\n".join(str(file) for file in files))
+
+
+def _words(
+    spec: Path, data: Path, out: Path | None, seeds: int | None, models: str, arms: str, where: list[str] | None
+) -> str:
+    """The same selection as one types it."""
+    options = {"--data": data, "--out": out, "--seeds": seeds, "--models": models, "--arms": arms}
+    typed = [word for option, value in options.items() if value for word in (option, str(value))]
+    return shlex.join([str(spec), *typed, *(word for one in where or [] for word in ("--where", one))])

@@ -38,11 +38,11 @@ def console() -> Console:
     return out if out.is_terminal else Console(width=1000, highlight=False, markup=False, emoji=False)
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: the first column names things, the others are numbers."""
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
+    """Print a table: the first columns name things, the others are numbers."""
     drawn = Table(box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(columns):
-        drawn.add_column(column, justify="right" if index else "left", overflow="fold")
+        drawn.add_column(column, justify="right" if index >= names else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*row)
     console().print(title, style="bold")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from clbr.cli.show import table
+from clbr.cli.show import console, table
 
 if TYPE_CHECKING:
     from clbr.experiments.cells import Cell, Placed
+    from clbr.experiments.grid import Grid
     from clbr.experiments.schedule import News
 
 
@@ -79,3 +80,12 @@ def running(title: str, placed: Sequence["Placed"]) -> Iterator[Callable[["News"
             bar.console.print(f"{name}: {news.state}{error}", markup=False, highlight=False, soft_wrap=True)
 
         yield hear
+
+
+def grid(told: "Grid") -> None:
+    """A table of a report; what is bold elsewhere has a star here, which is seen in a pipe, too."""
+    rows = [[f"{cell.text} *" if cell.bold else cell.text for cell in row] for row in told.rows]
+    table(told.title, told.columns, rows, told.names)
+    for line in (told.caption, *told.notes):
+        console().print(line, style="dim", soft_wrap=True)
+    print()

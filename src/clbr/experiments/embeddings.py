@@ -33,6 +33,7 @@ MOST = 2000
 """Nodes of a kind that are drawn."""
 PERPLEXITY = 30.0
 Points = NDArray[np.float32]
+SQUARE = np.array([-1.0, 1.0])
 
 
 def embeddings(results: Results, heard: Callable[[int, int], None] = lambda done, of: None) -> list[Drawn]:
@@ -127,8 +128,9 @@ def _draw(results: Results, model: str, arms: list[tuple[Group, Cell]], maps: di
     for row, kind in zip(panels, kinds, strict=True):
         for axes, (group, stage) in zip(row, columns, strict=True):
             places = maps[group.label][f"{kind} {stage}"]
-            axes.scatter(*places.T, s=1.2, color="#222222", alpha=0.55, linewidths=0)
-            axes.set(xticks=[], yticks=[], aspect="equal", adjustable="datalim")
+            middle, half = (places.max(axis=0) + places.min(axis=0)) / 2, np.ptp(places, axis=0).max() * 0.53
+            axes.scatter(*places.T, s=np.clip(2400 / len(places), 1.2, 5), color="#222222", alpha=0.55, linewidths=0)
+            axes.set(xlim=middle[0] + half * SQUARE, ylim=middle[1] + half * SQUARE, xticks=[], yticks=[], aspect=1)
             axes.spines[:].set_linewidth(0.4)
         row[0].set_ylabel(kind, fontsize=8)
     for axes, (group, stage) in zip(panels[0], columns, strict=True):
