@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -123,12 +124,16 @@ def _run(folder: Path, cell: Cell, pipe: "Connection[News, None]", halt: Event, 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
     use_threads(threads)
 
+    def tell(news: News) -> None:
+        with suppress(BrokenPipeError):  # nobody listens where the parent was killed
+            pipe.send(news)
+
     def told(epoch: Epoch, counters: Counters) -> None:
-        pipe.send(News(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
+        tell(News(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
 
     hooks = Hooks(epoch=told, stop=lambda: halt.is_set() or os.getppid() != parent)
     try:
-        pipe.send(News(cell, "done" if work(Store(folder), cell, hooks) else "stopped"))
+        tell(News(cell, "done" if work(Store(folder), cell, hooks) else "stopped"))
     except Exception as error:  # whatever it is, it is this cell's affair, and the others go on
         why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        pipe.send(News(cell, "failed", error=why))
+        tell(News(cell, "failed", error=why))

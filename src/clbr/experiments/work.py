@@ -18,7 +18,7 @@ from clbr.experiments.spec import METRICS
 from clbr.experiments.store import Curve, PerUser, Record, Store
 from clbr.rng import generator
 from clbr.train.folder import best_recommender, read_config, read_metrics
-from clbr.train.run import Counters, Hooks, resume, start
+from clbr.train.run import Counters, Hooks, locked, resume, start
 
 FOUND_AT = 20
 
@@ -28,6 +28,9 @@ def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     dataset = thinned(load(cell.config.data), cell.share)
     folder = store.run(cell)
     data = _keep(store, dataset) if cell.share < 1 else Path(cell.config.data)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, wait=True):  # a cell that outlives its killed experiment ends with its epoch
+        pass
     if (folder / "config.toml").exists():
         counters = resume(folder, hooks, data=data)
     else:
