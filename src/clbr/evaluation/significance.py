@@ -55,8 +55,8 @@ def average(group: Sequence[Evaluation], metric: str) -> PerUser:
 
 
 def paired_p(one: PerUser, other: PerUser) -> float:
-    """The two-sided p-value of a paired t-test; 1 where nothing differs."""
-    if np.array_equal(one, other):
+    """The two-sided p-value of a paired t-test; 1 where nothing differs, or where there is but one value to go by."""
+    if len(one) < 2 or np.array_equal(one, other):
         return 1.0
     return float(ttest_rel(one, other).pvalue)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clbr.evaluation.metrics import PerUser
 from clbr.evaluation.significance import holm, paired_p
 from clbr.experiments.results import Group, Results, common_seeds
 from clbr.experiments.spec import Metric
@@ -48,9 +49,10 @@ def compare(results: Results) -> Comparisons:
             continue
         for metric in results.spec.metrics:
             mine, theirs = (results.average(one, metric, seeds) for one in (group, base))
-            across = paired_p(_means(group, metric, seeds), _means(base, metric, seeds))
-            tested = across if len(seeds) >= SEEDS_TO_TEST else None
-            raw[number, metric] = (float(mine.mean() - theirs.mean()), paired_p(mine, theirs), tested)
+            across = None
+            if len(seeds) >= SEEDS_TO_TEST:
+                across = paired_p(_means(group, metric, seeds), _means(base, metric, seeds))
+            raw[number, metric] = (float(mine.mean() - theirs.mean()), paired_p(mine, theirs), across)
     by_user = holm([p for _, p, _ in raw.values()])
     seeded = {key: across for key, (_, _, across) in raw.items() if across is not None}
     by_seed = dict(zip(seeded, holm(list(seeded.values())), strict=True))
@@ -60,5 +62,5 @@ def compare(results: Results) -> Comparisons:
     }
 
 
-def _means(group: Group, metric: str, seeds: Sequence[int]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+def _means(group: Group, metric: str, seeds: Sequence[int]) -> PerUser:
     return np.array([group.records[seed].test[metric] for seed in seeds])

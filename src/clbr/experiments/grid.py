@@ -45,13 +45,14 @@ class Grid:
     def latex(self) -> str:
         """A table for the package booktabs."""
         kinds = "l" * self.names + "r" * (len(self.columns) - self.names)
-        told = " ".join([self.caption, *self.notes])
-        lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(self.title)}. {_latex(told)}}}"]
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(self.title)}. {_latex(self.caption)}}}"]
         lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _tex_line([_latex(text) for text in self.columns])]
         lines.append(r"\midrule")
         for row in self.rows:
             lines.append(_tex_line([rf"\textbf{{{_latex(c.text)}}}" if c.bold else _latex(c.text) for c in row]))
-        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        lines += [rf"\par\footnotesize {_latex(note)}" for note in self.notes]
+        lines.append(r"\end{table}")
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:

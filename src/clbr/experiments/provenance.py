@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from clbr.data.dataset import BundleDataset
 from clbr.experiments.grid import Grid, plain
 from clbr.experiments.results import Results, told
 
@@ -38,10 +39,15 @@ def environment(results: Results) -> Grid:
         rows.append([what, ", ".join(values)])
     dataset = results.dataset
     seeds = sorted({seed for group in results.done for seed in group.records})
-    rows += [["data", repr(dataset)], ["data fingerprint", dataset.fingerprint]]
+    rows += [["data", counts_of(dataset)], ["data fingerprint", dataset.fingerprint]]
     rows.append(["seeds", ", ".join(map(str, seeds))])
     caption = f"{dataset.name}, {results.seeds}, {len(told_by)} cells."
     return Grid("Versions and data", caption, ["", ""], plain(rows), 2)
+
+
+def counts_of(dataset: BundleDataset) -> str:
+    """A data set's name and sizes."""
+    return repr(dataset).removeprefix("BundleDataset(").removesuffix(")")
 
 
 def _flat(environment: dict[str, Any]) -> Iterator[tuple[str, str]]:

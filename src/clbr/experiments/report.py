@@ -1,5 +1,6 @@
 """A report: the tables and figures of a specification as Markdown, CSV, LaTeX, SVG and one page that needs nothing."""
 
+import re
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
@@ -14,7 +15,7 @@ from clbr.experiments.drawing import Drawn
 from clbr.experiments.embeddings import embeddings
 from clbr.experiments.figures import curves, lines, surface
 from clbr.experiments.grid import Grid
-from clbr.experiments.provenance import environment, settings
+from clbr.experiments.provenance import counts_of, environment, settings
 from clbr.experiments.results import Results
 from clbr.files import write_whole
 
@@ -65,7 +66,7 @@ class Report:
         there = {key: section for key, section in sections.items() if section[1]}
         cells = sum(len(group.placed) for group in results.groups)
         done, failed = (sum(len(getattr(group, what)) for group in results.groups) for what in ("records", "failed"))
-        told = f"{results.dataset!r}. {results.seeds}; {done} of {cells} cells done, {failed} failed."
+        told = f"{counts_of(results.dataset)}. {results.seeds}; {done} of {cells} cells done, {failed} failed."
         return _template().substitute(
             title=escape(results.spec.title),
             data=escape(results.dataset.name),
@@ -107,7 +108,12 @@ def _table(grid: Grid) -> str:
 def _figure(drawn: Drawn) -> str:
     """The picture, its caption, and its numbers to unfold."""
     svg = drawn.svg[drawn.svg.index("<svg") :]  # no prologue within a page
-    svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(drawn.grid.title)}"', 1)
+    # Somewhat larger than in print where there is room; where there is not, it is scrolled rather than shrunk.
+    size = re.search(r'width="([\d.]+)pt" height="[\d.]+pt"', svg)
+    assert size is not None
+    width = float(size[1])
+    label = f'role="img" aria-label="{escape(drawn.grid.title)}"'
+    svg = svg.replace(size[0], f'{label} style="width: {1.2 * width:.0f}pt; min-width: {0.9 * width:.0f}pt"', 1)
     caption = f"<figcaption><b>{escape(drawn.grid.title)}.</b> {escape(drawn.grid.caption)}</figcaption>"
     return f'<figure><div class="scroll">{svg}</div>{caption}{_folded("the numbers", drawn.grid.html())}</figure>\n'
 

@@ -12,6 +12,8 @@ from clbr.experiments.published import comparable, published
 from clbr.experiments.results import Group, Results, told
 
 DASH = "-"
+SHOWN = 8
+"""Of what failed."""
 SHORT = {"recall": "R", "ndcg": "NDCG"}
 CSV_COLUMNS = (
     *("data", "model", "arm", "point", "metric", "seeds", "failed", "mean", "sd"),
@@ -42,7 +44,8 @@ def measured(results: Results, comparisons: Comparisons, mark: str = "in bold") 
         rows.append([*map(Text, names), Text(_seeds(group)), *cells])
     columns = ["model", "arm", *keys, "seeds", *(short(metric) for metric in spec.metrics)]
     caption = _caption(results, comparisons, mark)
-    return Grid(spec.title, caption, columns, rows, 2 + len(keys), _failures(results.groups))
+    # All to the left: means then stand below each other, whether a difference follows or not.
+    return Grid(spec.title, caption, columns, rows, len(columns), _failures(results.groups))
 
 
 def _score(group: Group, metric: str, comparison: Comparison | None) -> Text:
@@ -61,9 +64,12 @@ def _seeds(group: Group) -> str:
 
 
 def _failures(groups: Sequence[Group]) -> list[str]:
-    failed = [(group, seed, why) for group in groups for seed, why in group.failed.items()]
-    notes = [f"Failed: {group.label}, seed {seed}: {why}" for group, seed, why in failed[:5]]
-    return notes + ([f"Failed besides: {len(failed) - 5} cells."] if len(failed) > 5 else [])
+    told: dict[tuple[str, str], list[str]] = {}
+    for group in groups:
+        for seed, why in group.failed.items():
+            told.setdefault((group.label, why), []).append(str(seed))
+    notes = [f"Failed: {label}, seed {', '.join(seeds)}: {why}" for (label, why), seeds in told.items()]
+    return notes[:SHOWN] + ([f"Failed in other ways besides: {len(notes) - SHOWN}."] if len(notes) > SHOWN else [])
 
 
 def standing(results: Results) -> str:
@@ -84,7 +90,7 @@ def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
             f" seeds, two-sided paired t-test, Holm's correction over {len(comparisons)} comparisons."
         )
         if any(one.seed_p is not None for one in comparisons.values()):
-            parts.append(f"†: so it does across seeds (the same test over seeds, from {SEEDS_TO_TEST} seeds up).")
+            parts.append(f"†: differs across seeds, too, by the same test over seeds (from {SEEDS_TO_TEST} seeds up).")
     else:
         parts[0] += "."
     why = comparable(results.dataset)
@@ -108,7 +114,7 @@ def beside_published(results: Results) -> Grid | None:
             theirs = figures.get(metric)
             mine = group.mean(metric) if group.records else None
             cells += [
-                percent(mine, group.sd(metric)) if mine is not None else DASH,
+                percent(mine) if mine is not None else DASH,
                 percent(*theirs) if theirs else DASH,
                 percent(mine - theirs.mean, signed=True) if mine is not None and theirs else DASH,
             ]
@@ -137,7 +143,7 @@ def cost(results: Results) -> Grid:
     whole = sum(record.seconds for group in results.done for record in group.records.values())
     caption = (
         f"{results.dataset.name}, {results.seeds}. Means over seeds, of memory the most. Training that judges pairs for"
-        f" views is a cell of its own and not counted again. {whole:,.0f} seconds in all."
+        f" views is a cell of its own and not counted again. Together {whole:,.0f} s."
     )
     columns = ["", "seeds", "epochs", "best epoch", "seconds", "seconds an epoch", "memory, MiB"]
     return Grid("Cost", caption, columns, plain(rows))
