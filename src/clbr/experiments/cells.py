@@ -73,7 +73,7 @@ def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
                 for point in arm.points():
                     changes = arm.settings | _spread(point)
                     share = changes.pop(SHARE, 1.0)
-                    if not isinstance(share, int | float) or not 0 < share <= 1:
+                    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
                         raise InputError(f"arm {arm_name}: share {share}: expected a number above 0, 1 at most")
                     try:
                         config = compose(data, model, preset=preset, changes=changes, seed=seed, paradigm=arm.paradigm)

@@ -29,7 +29,8 @@ def short(metric: str) -> str:
 
 def percent(value: float, sd: float | None = None, signed: bool = False) -> str:
     """A share in percent, with its standard deviation if there is one."""
-    text = f"{100 * value:{'+' if signed else ''}.2f}"
+    shown = round(100 * value, 2) + 0.0  # no minus before zero
+    text = f"{shown:{'+' if signed else ''}.2f}"
     return text if sd is None else f"{text} ± {100 * sd:.2f}"
 
 
@@ -90,7 +91,7 @@ def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
             f" seeds, two-sided paired t-test, Holm's correction over {len(comparisons)} comparisons."
         )
         if any(one.seed_p is not None for one in comparisons.values()):
-            parts.append(f"†: differs across seeds, too, by the same test over seeds (from {SEEDS_TO_TEST} seeds up).")
+            parts.append(f"†: differs by the same test over the seeds' means (made from {SEEDS_TO_TEST} seeds up).")
     else:
         parts[0] += "."
     why = comparable(results.dataset)

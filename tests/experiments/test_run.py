@@ -1,0 +1,169 @@
+"""Running a specification: what is not done is run, whatever happened before; nothing is run twice."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from clbr import InputError, World, save
+from clbr.data.read import load
+from clbr.experiments.cells import Cell, Placed, expand
+from clbr.experiments.run import pending, run
+from clbr.experiments.schedule import Local, News
+from clbr.experiments.spec import read_spec
+from clbr.experiments.store import Store
+from clbr.experiments.work import work
+from clbr.train.folder import BEST
+from clbr.train.run import Hooks
+from invented import cells, done, fill, spec
+from typed import Run, snapshot
+
+COMMAND = [sys.executable, "-c", "from clbr.cli import main; main()", "experiment", "run"]
+SPEC = """
+title = "Small"
+models = ["bprmf"]
+seeds = 1
+[arms.original]
+settings = { epochs = 40, patience = 40 }
+[arms.broken]
+settings = { epochs = 3, rate = 1e30 }
+[arms.sparse]
+settings = { epochs = 3, share = 0.5 }
+"""
+
+
+class Noted:
+    """A scheduler that runs nothing but says what it was asked for, and that it failed or was done."""
+
+    def __init__(self, failing: Sequence[str] = ()) -> None:
+        self.asked: list[Cell] = []
+        self.failing = failing
+
+    def run(self, folder: Path, cells: Sequence[Cell], heard: Callable[[News], None], stop: Callable[[], bool]) -> None:
+        self.asked += cells
+        for cell in cells:
+            if cell.key in self.failing:
+                heard(News(cell, "failed", error="it broke"))
+            else:
+                store = Store(folder)
+                store.write(*done(cell, self.dataset, 0.3))
+                heard(News(cell, "done"))
+
+    dataset = None
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
+
+
+def test_a_failed_cell_is_kept_with_its_error_the_rest_go_on_and_it_alone_is_tried_again(
+    tiny: World, tmp_path: Path
+) -> None:
+    placed = cells(spec(seeds=2, arms={"original": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
+    first = Noted([placed[1].cell.key])
+    first.dataset = tiny.dataset  # type: ignore[assignment]
+    outcome = run(tmp_path / "c", tiny.dataset, placed, first)
+    assert (outcome.done, outcome.of, outcome.failed) == (3, 4, {placed[1].cell.key: "it broke"})
+    second = Noted()
+    second.dataset = tiny.dataset  # type: ignore[assignment]
+    outcome = run(tmp_path / "c", tiny.dataset, placed, second)
+    assert [cell.key for cell in second.asked] == [placed[1].cell.key]
+    assert (outcome.done, outcome.failed) == (4, {})
+    before, third = snapshot(tmp_path), Noted()
+    run(tmp_path / "c", tiny.dataset, placed, third)
+    assert third.asked == []
+    assert snapshot(tmp_path) == before
+
+
+def test_a_judge_without_its_weights_runs_again_only_where_it_is_needed(tiny: World, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), tiny.dataset)
+    original, clbr = (one.cell for one in placed)
+    store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "original" else None)
+    assert [cell.key for cell in pending(store, placed)] == [original.key, clbr.key]
+    weights = store.run(original) / BEST
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"")
+    assert [cell.key for cell in pending(store, placed)] == [clbr.key]
+    fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3)
+    weights.unlink()
+    assert pending(store, placed) == []
+
+
+def test_two_experiments_in_one_folder_take_turns(tiny: World, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), tiny.dataset)
+
+    class Within(Noted):
+        def run(self, folder: Path, *rest: object) -> None:
+            with pytest.raises(InputError, match="another process"):
+                run(folder, tiny.dataset, placed, Noted())
+
+    run(tmp_path / "c", tiny.dataset, placed, Within())
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(InputError, match="--workers 0"):
+        Local(0)
+
+
+def records(folder: Path, placed: Sequence[Placed]) -> list[dict[str, object]]:
+    found = [Store(folder).read(one.cell) for one in placed]
+    return [one.model_dump(exclude={"seconds", "memory", "environment"}) if one else {} for one in found]
+
+
+def test_an_experiment_killed_half_way_goes_on_to_the_same_end(run: Run, shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(SPEC)
+    words = [str(path), "--data", str(shop), "--out", str(tmp_path / "killed"), "--threads", "1"]
+    environment = os.environ | {"CLBR_CHECKPOINT_SECONDS": "0"}
+    process = subprocess.Popen([*COMMAND, *words], env=environment, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
+    while not list(tmp_path.glob("killed/runs/*/last/state.json")):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    _, err = process.communicate()
+    assert "Traceback" not in err
+    assert len(list(tmp_path.glob("killed/cells/*.json"))) < 3
+
+    code, out, err = run("experiment", "run", *words)
+    assert code == 2
+    assert re.search(r"2 of 3 cells done", out)
+    assert "1 of 3 cells failed, for instance bprmf-original-0-" in err.splitlines()[-1]
+    assert "the loss is nan" in err.splitlines()[-1]
+
+    dataset = load(shop)
+    placed = expand(read_spec(path), str(shop), dataset.fingerprint, dataset.name)
+    whole = Store(tmp_path / "whole").open(dataset)
+    for one in (placed[0], placed[2]):  # in one go, in this process
+        assert work(whole, one.cell, Hooks())
+    assert records(tmp_path / "killed", [placed[0], placed[2]]) == records(tmp_path / "whole", [placed[0], placed[2]])
+    assert Store(tmp_path / "killed").per_user(placed[2].cell).found.any()
+
+    before = snapshot(tmp_path / "killed")
+    words += ["--arms", "original,sparse"]
+    code, out, _ = run("experiment", "run", *words)
+    assert (code, out.splitlines()[0]) == (0, f"{tmp_path / 'killed'}: 2 of 2 cells done")
+    assert snapshot(tmp_path / "killed") == before
+
+    code, out, _ = run("experiment", "report", *words[:5], "--to", str(tmp_path / "report"))
+    assert code == 0
+    assert "Failed: bprmf, broken, seed 0: the loss is nan" in out
+    assert (tmp_path / "report" / "s.html").exists()
+
+
+def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SPEC)
+    before = snapshot(tmp_path)
+    code, out, _ = run("experiment", "run", "s.toml", "--data", shop, "--dry-run")
+    assert code == 0
+    assert "bprmf, sparse, seed 0" in out
+    assert "3 cells, 0 done; 3 to run" in out
+    assert snapshot(tmp_path) == before

@@ -1,0 +1,99 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clbr import BundleDataset, InputError
+from clbr.experiments.store import Store
+from clbr.experiments.work import thinned
+from invented import cells, done, fill, spec
+
+
+def test_a_record_comes_back_as_it_was_kept(small: BundleDataset, tmp_path: Path) -> None:
+    cell = cells(spec(), small)[0].cell
+    store = Store(tmp_path / "cells").open(small)
+    assert store.read(cell) is None
+    assert not store.is_done(cell)
+    record, tested = done(cell, small, 0.3)
+    store.write(record, tested)
+    assert store.read(cell) == record
+    assert store.is_done(cell)
+    kept = store.per_user(cell)
+    assert np.array_equal(kept.found[: len(small.test)], tested.found)
+    for name, values in tested.metrics.items():
+        assert kept.metrics[name] == pytest.approx(values, abs=1e-6)
+
+
+def test_a_failed_cell_is_not_done(small: BundleDataset, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, placed, lambda one: "it broke")
+    record = store.read(placed[0].cell)
+    assert record is not None
+    assert (record.state, record.error) == ("failed", "it broke")
+    assert not store.is_done(placed[0].cell)
+
+
+def test_cells_of_other_data_or_another_layout_are_refused(small: BundleDataset, tmp_path: Path) -> None:
+    folder = tmp_path / "cells"
+    Store(folder).open(small)
+    Store(folder).open(replace(small, name="renamed"))  # a name is no difference
+    with pytest.raises(InputError, match="holds cells of small, and small is other data"):
+        Store(folder).open(replace(small, ui=small.ui[1:]))
+    about = folder / "about.json"
+    about.write_text(about.read_text().replace('"layout": 1', '"layout": 99'))
+    with pytest.raises(InputError, match="another version \\(layout 99, not 1\\)"):
+        Store(folder).open(small)
+    about.write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        Store(folder).open(small)
+
+
+def test_a_folder_of_other_things_is_left_alone(small: BundleDataset, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other things"):
+        Store(tmp_path).open(small)
+    with pytest.raises(InputError, match="a file of this name"):
+        Store(tmp_path / "thesis.txt").open(small)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_record_is_named_and_not_run_over(small: BundleDataset, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
+    cell = placed[0].cell
+    path = tmp_path / "cells" / "cells" / f"{cell.key}.json"
+    whole = path.read_text()
+    for broken in (whole[:50], "[]", whole.replace('"done"', '"dun"')):
+        path.write_text(broken)
+        with pytest.raises(InputError, match=f"{cell.key}.json: .*"):
+            store.read(cell)
+    path.write_text(whole)
+    path.with_suffix(".npz").write_bytes(b"PK")
+    with pytest.raises(InputError, match="is missing or damaged; delete"):
+        store.per_user(cell)
+
+
+def test_a_record_made_with_another_default_is_refused(small: BundleDataset, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
+    path = tmp_path / "cells" / "cells" / f"{placed[0].cell.key}.json"
+    record = json.loads(path.read_text())
+    record["config"]["train"]["batch"] = 77
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="made by another version, with batch 77, not 2048"):
+        store.read(placed[0].cell)
+    del record["config"]["train"]["batch"]  # a setting that came later
+    path.write_text(json.dumps(record))
+    assert store.read(placed[0].cell) is not None
+
+
+def test_fewer_training_pairs_are_among_more_and_the_rest_stays(tiny: object) -> None:
+    dataset: BundleDataset = tiny.dataset  # type: ignore[attr-defined]
+    fifth, half = (thinned(dataset, share) for share in (0.2, 0.5))
+    assert len(fifth.train) == round(0.2 * len(dataset.train))
+    pairs = [{tuple(pair) for pair in one.train.tolist()} for one in (fifth, half, dataset)]
+    assert pairs[0] < pairs[1] < pairs[2]
+    assert np.array_equal(fifth.test, dataset.test)
+    assert thinned(dataset, 1.0) is dataset

@@ -1,0 +1,80 @@
+"""Stores of cells whose results are made up: what is told of them can be tested without training."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from clbr import BundleDataset, Nodes
+from clbr.experiments.cells import Cell, Placed, expand
+from clbr.experiments.spec import METRICS, Spec
+from clbr.experiments.store import Curve, PerUser, Record, Store
+
+ENVIRONMENT = {
+    "versions": {"clbr": "0.1.0", "torch": "2.13.0"},
+    "threads": 1,
+    "device": "cpu",
+    "machine": {"system": "Linux", "processor": "x86_64", "cores": 2},
+    "revision": "abc123",
+    "data": {"name": "any", "fingerprint": "any"},
+}
+
+
+def spec(**changes: Any) -> Spec:
+    """Two arms of LightGCN, three seeds."""
+    arms = {"original": {}, "clbr": {"paradigm": "clbr"}}
+    return Spec.make({"title": "Invented", "models": ["lightgcn"], "seeds": 3, "arms": arms} | changes)
+
+
+def cells(plan: Spec, dataset: BundleDataset) -> list[Placed]:
+    return expand(plan, "nowhere", dataset.fingerprint, dataset.name)
+
+
+def done(cell: Cell, dataset: BundleDataset, level: float, spread: float = 0.05) -> tuple[Record, PerUser]:
+    """A cell with every user's metrics at about a level; seeds and cells differ by chance alone."""
+    rng = np.random.default_rng(crc32(cell.key.encode()))
+    users = len(np.unique(dataset.test[:, 0]))
+    metrics = {name: np.clip(level + spread * rng.standard_normal(users), 0, 1) for name in METRICS}
+    tune = [level * part for part in (0.5, 0.9, 1.0, 0.95)]
+    record = Record(
+        key=cell.key,
+        state="done",
+        config=cell.config.model_copy(update={"data": ""}),
+        share=cell.share,
+        best_epoch=3,
+        epochs=4,
+        tune={"recall@20": level},
+        test={name: float(values.mean()) for name, values in metrics.items()},
+        seconds=12.5,
+        memory=300.0,
+        curve=Curve(epochs=[1, 2, 3, 4], tune=[*tune], losses={"bpr": [0.7, 0.5, 0.4, 0.35]}),
+        environment=ENVIRONMENT,
+    )
+    return record, PerUser(metrics, rng.random(len(dataset.test)) < level)
+
+
+def failed(cell: Cell, error: str) -> Record:
+    config = cell.config.model_copy(update={"data": ""})
+    return Record(key=cell.key, state="failed", config=config, share=cell.share, error=error)
+
+
+def fill(
+    folder: Path, dataset: BundleDataset, placed: Sequence[Placed], level: Callable[[Placed], float | str | None]
+) -> Store:
+    """A store of these cells: done at a level, failed with a message, or not run."""
+    store = Store(folder).open(dataset)
+    for one in placed:
+        value = level(one)
+        if isinstance(value, str):
+            store.write(failed(one.cell, value))
+        elif value is not None:
+            store.write(*done(one.cell, dataset, value))
+    return store
+
+
+def named_youshu(dataset: BundleDataset) -> BundleDataset:
+    """A data set's pairs among as many nodes as Youshu has."""
+    nodes = Nodes("user", 8039), Nodes("bundle", 4771), Nodes("item", 32770)
+    return BundleDataset("Youshu", *nodes, dataset.train, dataset.tune, dataset.test, dataset.ui, dataset.bi)
