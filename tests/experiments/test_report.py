@@ -114,7 +114,7 @@ def test_every_caption_names_data_and_seeds_and_the_page_says_how_it_was_made(
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page) + re.findall(
         r"<section.*?<p class='told'>(.*?)</p>", page, re.S
     )
-    assert len(captions) == 5
+    assert len(captions) == 5, captions
     for caption in captions:
         assert "tiny, " in caption
         assert "2 seeds" in caption

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -20,7 +21,7 @@ from clbr.experiments.spec import read_spec
 from clbr.experiments.store import Store
 from clbr.experiments.work import work
 from clbr.train.folder import BEST
-from clbr.train.run import Hooks
+from clbr.train.run import Hooks, locked
 from invented import cells, done, fill, spec
 from typed import Run, snapshot
 
@@ -105,6 +106,23 @@ def test_two_experiments_in_one_folder_take_turns(tiny: World, tmp_path: Path) -
                 run(folder, tiny.dataset, placed, Noted())
 
     run(tmp_path / "c", tiny.dataset, placed, Within())
+
+
+def test_a_cell_waits_for_what_still_runs_in_its_folder(tiny: World, shop: Path, tmp_path: Path) -> None:
+    """As after a kill: the cell's old process is still at its epoch when the experiment is begun again."""
+    plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 1}}}, seeds=1)
+    (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    store = Store(tmp_path / "c").open(tiny.dataset)
+    folder = store.run(placed.cell)
+    folder.mkdir(parents=True)
+    worker = Thread(target=work, args=(store, placed.cell, Hooks()))
+    with locked(folder):
+        worker.start()
+        worker.join(1.0)
+        assert worker.is_alive()
+        assert not store.is_done(placed.cell)
+    worker.join(60)
+    assert store.is_done(placed.cell)
 
 
 def test_no_workers_are_refused() -> None:

@@ -27,6 +27,7 @@ def test_every_specification_that_comes_along_can_be_read(path: Path) -> None:
         (GOOD.replace("[arms", "seeds = 0\n[arms"), "seeds = 0"),
         (GOOD.replace("[arms", 'baseline = "orignal"\n[arms'), "did you mean 'original'?"),
         (GOOD.replace("[arms", 'figure = "lines"\n[arms'), "give an arm something to vary"),
+        (GOOD.replace("[arms", 'figure = "surface"\n[arms') + "vary = [{ rate = [0.1] }]", "a table of two to vary"),
         (GOOD.replace("[arms", 'metrics = ["recall@7"]\n[arms'), "metrics"),
         (GOOD + 'models = ["bgcn"]', "an arm names the model 'bgcn'"),
         ("title = ", "not valid TOML"),

@@ -14,7 +14,7 @@ from clbr.experiments.grid import Grid, Text
 from clbr.experiments.published import comparable, published
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
-from clbr.experiments.tables import beside_published, cost, measured, percent, to_csv
+from clbr.experiments.tables import beside_published, cost, measured, p_values, percent, to_csv
 from invented import cells, fill, named_youshu, spec
 
 
@@ -39,6 +39,16 @@ def test_a_row_tells_mean_deviation_difference_and_stands_in_bold(tiny: World, t
     assert "tiny, test, 480 users, 3 seeds" in grid.caption
     assert "level 0.05" in grid.caption
     assert "over 4 comparisons" in grid.caption
+
+
+def test_p_values_are_shown_for_what_was_compared(tiny: World, tmp_path: Path) -> None:
+    results = results_of(spec(), tiny.dataset, tmp_path / "c")
+    comparisons = compare(results)
+    grid = p_values(results, comparisons)
+    assert grid is not None
+    ((name, first, *_),) = grid.rows
+    assert (name.text, first) == ("lightgcn, clbr", Text(f"{comparisons[1, 'recall@20'].p:.2g}", bold=True))
+    assert p_values(results, {}) is None
 
 
 def test_what_was_not_run_or_failed_is_shown_as_such(tiny: World, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def environment(results: Results) -> Grid:
     rows += [["data", counts_of(dataset)], ["data fingerprint", dataset.fingerprint]]
     rows.append(["seeds", ", ".join(map(str, seeds))])
     caption = f"{dataset.name}, {results.seeds}, {len(told_by)} cells."
-    return Grid("Versions and data", caption, ["", ""], plain(rows), 2)
+    return Grid("Versions and data", caption, ["what", "which"], plain(rows), 2)
 
 
 def counts_of(dataset: BundleDataset) -> str:

@@ -53,9 +53,9 @@ class Report:
 
     def page(self) -> str:
         """One page with everything in it: no network, no scripts."""
-        results = self.results
+        results, tested = self.results, tables.p_values(self.results, self.comparisons)
         sections = {
-            "results": ("Results", _table(self.grids[0])),
+            "results": ("Results", _table(self.grids[0]) + (_folded("the tests", _table(tested)) if tested else "")),
             "paper": ("Beside the paper", "".join(map(_table, self.grids[1:]))),
             "figures": ("Figures", "".join(map(_figure, self.figures))),
             "training": ("Training", _figure(self.curves) if self.curves else ""),

@@ -72,6 +72,8 @@ class Spec(Config):
             raise ValueError(f"the baseline '{self.baseline}' is no arm, {nearest(self.baseline, list(self.arms))}")
         if self.figure in ("lines", "surface") and not any(arm.vary for arm in self.arms.values()):
             raise ValueError(f"figure '{self.figure}' shows what varies: give an arm something to vary")
+        if self.figure == "surface" and not any(len(table) == 2 for arm in self.arms.values() for table in arm.vary):
+            raise ValueError("figure 'surface' shows two settings together: give an arm a table of two to vary")
         return self
 
     @property

@@ -65,11 +65,11 @@ def _seeds(group: Group) -> str:
 
 
 def _failures(groups: Sequence[Group]) -> list[str]:
-    told: dict[tuple[str, str], list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for group in groups:
         for seed, why in group.failed.items():
-            told.setdefault((group.label, why), []).append(str(seed))
-    notes = [f"Failed: {label}, seed {', '.join(seeds)}: {why}" for (label, why), seeds in told.items()]
+            alike.setdefault((group.label, why), []).append(str(seed))
+    notes = [f"Failed: {label}, seed {', '.join(seeds)}: {why}" for (label, why), seeds in alike.items()]
     return notes[:SHOWN] + ([f"Failed in other ways besides: {len(notes) - SHOWN}."] if len(notes) > SHOWN else [])
 
 
@@ -98,6 +98,28 @@ def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
     if why and (results.spec.published or "part of" in why):
         parts.append(why)
     return " ".join(parts)
+
+
+def p_values(results: Results, comparisons: Comparisons) -> Grid | None:
+    """The p-values behind what stands in bold; None where nothing was compared."""
+    if not comparisons:
+        return None
+    rows = []
+    for number, group in enumerate(results.groups):
+        found = [comparisons.get((number, metric)) for metric in results.spec.metrics]
+        if any(found):
+            rows.append([Text(group.label), *(_test(one) for one in found)])
+    across = any(one.seed_p is not None for one in comparisons.values())
+    caption = f"{standing(results)}. Corrected p-values, user by user" + (
+        "; after the stroke across seeds." if across else "."
+    )
+    return Grid("Tests", caption, ["", *(short(metric) for metric in results.spec.metrics)], rows)
+
+
+def _test(one: Comparison | None) -> Text:
+    if one is None:
+        return Text(DASH)
+    return Text(f"{one.p:.2g}" + ("" if one.seed_p is None else f" / {one.seed_p:.2g}"), one.holds)
 
 
 def beside_published(results: Results) -> Grid | None:
