@@ -8,13 +8,15 @@ import pytest
 from clbr import InputError, World
 from clbr.experiments.cells import Placed
 from clbr.experiments.comparisons import compare
+from clbr.experiments.curves import curves
 from clbr.experiments.degrees import class_name, degrees
 from clbr.experiments.drawing import Drawn, is_log, positions
 from clbr.experiments.embeddings import coordinates, embeddings
-from clbr.experiments.figures import curves, lines, surface
+from clbr.experiments.lines import lines
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
 from clbr.experiments.store import PerUser
+from clbr.experiments.surface import surface
 from clbr.experiments.work import thinned
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator

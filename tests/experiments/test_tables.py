@@ -10,11 +10,12 @@ import pytest
 from clbr import BundleDataset, InputError, World
 from clbr.experiments.cells import Placed
 from clbr.experiments.comparisons import compare
+from clbr.experiments.csv_lines import to_csv
 from clbr.experiments.grid import Grid, Text
 from clbr.experiments.published import comparable, published
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
-from clbr.experiments.tables import beside_published, cost, measured, p_values, percent, to_csv
+from clbr.experiments.tables import beside_published, cost, measured, p_values, percent
 from invented import cells, fill, named_youshu, spec
 
 
@@ -73,6 +74,13 @@ def test_nothing_done_is_nothing_to_report(small: BundleDataset, tmp_path: Path)
         results_of(spec(), small, tmp_path / "a", lambda one: None)
     with pytest.raises(InputError, match="6 failed, for instance: it broke"):
         results_of(spec(), small, tmp_path / "b", lambda one: "it broke")
+
+
+def test_a_cell_at_several_points_costs_once(tiny: World, tmp_path: Path) -> None:
+    arms = {"original": {}, "clbr": {"paradigm": "clbr", "vary": [{"tau": [1.0]}, {"views": [4]}]}}
+    grid = cost(results_of(spec(arms=arms, seeds=1), tiny.dataset, tmp_path / "c"))
+    assert len(grid.rows) == 3
+    assert "Together 25 s" in grid.caption
 
 
 def test_published_figures_stand_beside_those_of_the_same_data_only(tiny: World, tmp_path: Path) -> None:

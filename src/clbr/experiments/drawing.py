@@ -70,6 +70,12 @@ def positions(values: Sequence[Any]) -> tuple[list[float], bool]:
     return [float(index) for index in range(len(values))], False
 
 
+def in_order(value: Any) -> tuple[bool, Any]:
+    """Numbers by size, before everything else by name."""
+    is_number = isinstance(value, int | float)
+    return (not is_number, value if is_number else str(value))
+
+
 def is_log(values: Sequence[float]) -> bool:
     """Whether an axis of these values is to be logarithmic."""
     return min(values) > 0 and max(values) / min(values) > LOG_FROM

@@ -27,7 +27,7 @@ def settings(results: Results) -> Iterator[tuple[str, str]]:
 
 def environment(results: Results) -> Grid:
     """Versions, machine and threads of the cells, each with how many cells had it where they differ; the data."""
-    told_by = [record.environment for group in results.done for record in group.records.values()]
+    told_by = [record.environment for record in results.records.values()]
     counts: dict[str, Counter[str]] = {}
     for one in told_by:
         for what, value in _flat(one):

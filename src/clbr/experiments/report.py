@@ -10,13 +10,16 @@ from string import Template
 from clbr.errors import InputError
 from clbr.experiments import tables
 from clbr.experiments.comparisons import Comparisons, compare
+from clbr.experiments.csv_lines import to_csv
+from clbr.experiments.curves import curves
 from clbr.experiments.degrees import degrees
 from clbr.experiments.drawing import Drawn
 from clbr.experiments.embeddings import embeddings
-from clbr.experiments.figures import curves, lines, surface
 from clbr.experiments.grid import Grid
+from clbr.experiments.lines import lines
 from clbr.experiments.provenance import counts_of, environment, settings
 from clbr.experiments.results import Results
+from clbr.experiments.surface import surface
 from clbr.files import write_whole
 
 
@@ -44,7 +47,7 @@ class Report:
         made = "## Made by\n\n```\n" + "\n".join(self.commands) + "\n```\n\n" + environment(self.results).markdown()
         texts = {
             f"{name}.md": heading + "\n".join([*(grid.markdown() for grid in grids), links, made]),
-            f"{name}.csv": tables.to_csv(self.results, self.comparisons),
+            f"{name}.csv": to_csv(self.results, self.comparisons),
             f"{name}.tex": "% needs \\usepackage{booktabs}\n" + "\n".join(grid.latex() for grid in grids),
             f"{name}.html": self.page(),
         }
@@ -64,9 +67,12 @@ class Report:
             "made": ("Made by", _pre("\n".join(self.commands)) + _table(environment(results))),
         }
         there = {key: section for key, section in sections.items() if section[1]}
-        cells = sum(len(group.placed) for group in results.groups)
-        done, failed = (sum(len(getattr(group, what)) for group in results.groups) for what in ("records", "failed"))
-        told = f"{counts_of(results.dataset)}. {results.seeds}; {done} of {cells} cells done, {failed} failed."
+        cells = {one.cell.key for group in results.groups for one in group.placed}
+        broken = {
+            one.cell.key for group in results.groups for one in group.placed if one.cell.config.seed in group.failed
+        }
+        counted = f"{len(results.records)} of {len(cells)} cells done, {len(broken)} failed"
+        told = f"{counts_of(results.dataset)}. {results.seeds}; {counted}."
         return _template().substitute(
             title=escape(results.spec.title),
             data=escape(results.dataset.name),

@@ -73,6 +73,11 @@ class Results:
         """The groups with a seed that is done."""
         return [group for group in self.groups if group.records]
 
+    @property
+    def records(self) -> dict[str, Record]:
+        """Of every cell that is done, once, though it may stand at several points."""
+        return {record.key: record for group in self.done for record in group.records.values()}
+
     def base(self, group: Group) -> Group | None:
         """What a group is tested against: the base arm of its model at the same point, or at its only one."""
         if group.arm == self.spec.base:

@@ -1,9 +1,6 @@
 """The tables of a report: what was measured, beside the published figures, and what it cost."""
 
-import csv
-import json
 from collections.abc import Sequence
-from io import StringIO
 from statistics import mean
 
 from clbr.experiments.comparisons import LEVEL, SEEDS_TO_TEST, Comparison, Comparisons
@@ -15,10 +12,6 @@ DASH = "-"
 SHOWN = 8
 """Of what failed."""
 SHORT = {"recall": "R", "ndcg": "NDCG"}
-CSV_COLUMNS = (
-    *("data", "model", "arm", "point", "metric", "seeds", "failed", "mean", "sd"),
-    *("difference", "p", "p_across_seeds", "published", "published_sd", "difference_to_published"),
-)
 
 
 def short(metric: str) -> str:
@@ -163,31 +156,10 @@ def cost(results: Results) -> Grid:
         per = f"{seconds / epochs:,.2f}" if epochs else DASH
         numbers = [f"{epochs:.1f}", f"{best:.1f}", f"{seconds:,.1f}", per, f"{memory:,.0f}"]
         rows.append([group.label, str(len(records)), *numbers])
-    whole = sum(record.seconds for group in results.done for record in group.records.values())
+    whole = sum(record.seconds for record in results.records.values())
     caption = (
         f"{results.dataset.name}, {results.seeds}. Means over seeds, of memory the most. Training that judges pairs for"
         f" views is a cell of its own and not counted again. Together {whole:,.0f} s."
     )
     columns = ["", "seeds", "epochs", "best epoch", "seconds", "seconds an epoch", "memory, MiB"]
     return Grid("Cost", caption, columns, plain(rows))
-
-
-def to_csv(results: Results, comparisons: Comparisons) -> str:
-    """A line for each group and metric, with every digit; shares, not percent."""
-    out = StringIO()
-    lines = csv.writer(out, lineterminator="\n")
-    lines.writerow(CSV_COLUMNS)
-    for number, group in enumerate(results.groups):
-        for metric in results.spec.metrics:
-            theirs = None
-            if results.spec.published and not group.point and not comparable(results.dataset):
-                theirs = published(results.spec.published, results.dataset.name, group.model, group.arm).get(metric)
-            mine = group.mean(metric) if group.records else None
-            sd = group.sd(metric) if group.records else None
-            one = comparisons.get((number, metric))
-            tested = (one.difference, one.p, one.seed_p) if one else (None, None, None)
-            beside = (theirs.mean, theirs.sd) if theirs else (None, None)
-            apart = mine - theirs.mean if mine is not None and theirs else None
-            names = (results.dataset.name, group.model, group.arm, json.dumps(group.point) if group.point else "")
-            lines.writerow([*names, metric, len(group.records), len(group.failed), mine, sd, *tested, *beside, apart])
-    return out.getvalue()
