@@ -54,6 +54,8 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["compare"],
         ["tune"],
         ["theory"],
+        ["experiment", "run"],
+        ["experiment", "report"],
         ["demo"],
     ):
         code, out, _ = run(*words, "--help")
