@@ -19,6 +19,13 @@ def test_the_model_of_your_own_trains_with_views(tmp_path: Path) -> None:
     assert 0 < float(done.stdout) < 1
 
 
+def test_answers_in_python(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "answers.md").read_text(), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[None]\n")
+
+
 def test_the_experiment_of_your_own_runs_and_is_reported(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

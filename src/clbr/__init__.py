@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from clbr.models.interface import Recommender
     from clbr.models.popularity import Popularity
     from clbr.models.registry import register
+    from clbr.serve.artefact import Artefact, open_artefact
+    from clbr.serve.export import export
     from clbr.train.fit import Trained, fit
     from clbr.views.edits import EdgeEdits
 
@@ -57,6 +59,9 @@ _HOMES = {
     "Recommender": "models.interface",
     "Popularity": "models.popularity",
     "register": "models.registry",
+    "Artefact": "serve.artefact",
+    "open_artefact": "serve.artefact",
+    "export": "serve.export",
     "Trained": "train.fit",
     "fit": "train.fit",
     "EdgeEdits": "views.edits",
@@ -64,6 +69,7 @@ _HOMES = {
 
 __all__ = [
     "EASE",
+    "Artefact",
     "BundleDataset",
     "EASEConfig",
     "EdgeEdits",
@@ -78,9 +84,11 @@ __all__ = [
     "__version__",
     "describe",
     "evaluate",
+    "export",
     "fit",
     "import_tables",
     "load",
+    "open_artefact",
     "rank",
     "register",
     "save",

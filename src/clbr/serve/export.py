@@ -44,11 +44,11 @@ METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
 
 
 def export(
-    run: Path,
-    out: Path,
+    run: str | Path,
+    out: str | Path,
     *,
     force: bool = False,
-    data: Path | BundleDataset | None = None,
+    data: str | Path | BundleDataset | None = None,
     told: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Make an artefact of a run at its best epoch; whole or not at all. `force` replaces an artefact, nothing else.
@@ -57,8 +57,9 @@ def export(
     """
     from clbr import __version__
 
+    run, out = Path(run), Path(out)
     config = read_config(run)
-    dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, data)
+    dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
     if not (run / BEST).exists():
