@@ -92,10 +92,10 @@ def why(
     ordered = (order or by_influence)(state, user, bundle, k, things)
 
     def takes_it_out(chosen: list[Thing]) -> bool:
-        return place_of(edited(artefact, _history(user, drop=chosen)), user, bundle) > k
+        return place_of(edited(artefact, history(user, drop=chosen)), user, bundle) > k
 
     found = smallest(ordered, takes_it_out, budget)
-    edits = _history(user, drop=found.chosen) if found.chosen else None
+    edits = history(user, drop=found.chosen) if found.chosen else None
     return _explained("why", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried)
 
 
@@ -120,10 +120,10 @@ def what_it_takes(
     ordered = _additions(state, user, bundle, k, order)
 
     def brings_it_in(chosen: list[Thing]) -> bool:
-        return place_of(edited(artefact, _history(user, add=chosen)), user, bundle) <= k
+        return place_of(edited(artefact, history(user, add=chosen)), user, bundle) <= k
 
     found = smallest(ordered, brings_it_in, budget)
-    edits = _history(user, add=found.chosen) if found.chosen else None
+    edits = history(user, add=found.chosen) if found.chosen else None
     return _explained("history", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried)
 
 
@@ -238,7 +238,8 @@ def _named(artefact: Artefact, bundle: int) -> str:
     return f"bundle {artefact.bundles.id(bundle)}"
 
 
-def _history(user: int, *, add: Sequence[Thing] = (), drop: Sequence[Thing] = ()) -> EdgeEdits:
+def history(user: int, *, add: Sequence[Thing] = (), drop: Sequence[Thing] = ()) -> EdgeEdits:
+    """Edits of a user's history."""
     return EdgeEdits(add=_by_relation(user, add), drop=_by_relation(user, drop))
 
 
