@@ -92,6 +92,30 @@ def test_what_if_for_a_user_and_for_a_bundle(run: Run, desk: Path) -> None:
     assert told["after"] - told["before"] == len(told["entered"]) - len(told["left"])
 
 
+def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
+    opened = open_artefact(desk)
+    has, inside = (int(of_left(pairs, 3)[0]) for pairs in (opened.graph.ui.pairs, opened.graph.bi.pairs))
+    Path("edits.json").write_text(json.dumps({"drop": {"ui": [["3", str(has)]], "bi": [["3", str(inside)]]}}))
+    words = ("--user", "3", "--top", "150", "--json")
+    code, out, err = run("whatif", desk, *words, "--edits", "edits.json")
+    assert (code, err) == (0, "")
+    mixed = {move["id"]: move["score after"] for move in json.loads(out)["moves"]}
+    _, out, _ = run("whatif", desk, *words, "--drop-item", has)
+    hers = {move["id"]: move["score after"] for move in json.loads(out)["moves"]}
+    assert [bundle for bundle in mixed if mixed[bundle] != pytest.approx(hers[bundle])] == ["3"]
+    for content, message in (
+        ("[", "edits.json: not a file of edits"),
+        ('{"swap": {}}', "unknown key 'swap', known: add, drop"),
+        ('{"add": {"iu": [[1, 2]]}}', "unknown relation 'iu'"),
+        ('{"add": {"ui": [[1, 2, 3]]}}', "not a file of edits"),
+        ('{"add": {"ui": [["900", "2"]]}}', "unknown user '900'"),
+        ('{"drop": {"ub": [["3", "149"]]}}', "is not there and cannot be dropped"),
+        ("{}", "nothing is edited"),
+    ):
+        Path("edits.json").write_text(content)
+        assert_refused(run, Path(), ["whatif", desk, "--user", "3", "--edits", "edits.json"], message)
+
+
 def test_explanations_in_words_and_as_json(run: Run, desk: Path) -> None:
     ranking = factual(open_artefact(desk)).ranking(3, 40)
     code, out, err = run("explain", desk, "--user", "3", "--bundle", ranking[4].bundle, "--top", "10")

@@ -138,6 +138,7 @@ def whatif(
     add_bundle: Bundles = None,
     drop_bundle: Bundles = None,
     swap: Annotated[tuple[str, str] | None, typer.Option(help="OLD NEW: of a bundle's items.")] = None,
+    edits_file: Annotated[Path | None, typer.Option("--edits", help="A JSON file of edits of any relation.")] = None,
     top: Top = 20,
     json: Json = False,
     threads: Threads = None,
@@ -145,11 +146,12 @@ def whatif(
     """What would change if a user's history, or a bundle's contents, were different?
 
     For a user her list before and after; for a bundle its audience, those who have it in their first --top. Exact for
-    the trained parameters, which stay as they are.
+    the trained parameters, which stay as they are. A file of edits holds pairs of ids by relation (ub, ui, bi):
+    {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers
     from clbr.serve.artefact import open_artefact
-    from clbr.serve.whatif import ask_bundle, ask_user, contents_edits, history_edits, idle
+    from clbr.serve.whatif import ask_bundle, ask_user, contents_edits, history_edits, idle, read_edits
     from clbr.train.environment import use_threads
 
     use_threads(threads)
@@ -172,8 +174,14 @@ def whatif(
         assert bundle is not None
         whose = opened.bundles.index(bundle)
         edits = contents_edits(opened, whose, add_items=added, drop_items=dropped)
+    if edits_file is not None:
+        if any(edits.touches(relation) for relation in ("ub", "ui", "bi")):
+            raise InputError("--edits holds all edits: leave out --add-item and the like")
+        edits = read_edits(opened, edits_file)
     if not any(edits.touches(relation) for relation in ("ub", "ui", "bi")):
-        raise InputError("nothing is edited: give --add-item, --drop-item, --add-bundle, --drop-bundle or --swap")
+        raise InputError(
+            "nothing is edited: give --add-item, --drop-item, --add-bundle, --drop-bundle, --swap, --edits"
+        )
     for warning in idle(opened, edits):
         typer.echo(f"warning: {warning}", err=True)
     if user is not None:

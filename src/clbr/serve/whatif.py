@@ -4,8 +4,10 @@ The parameters stay as they were trained: the answer is what the model makes of 
 not what a model trained on them would make.
 """
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clbr.data.pairs import Pairs
+from clbr.data.read import read_bytes
 from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Embeddings
@@ -228,6 +231,31 @@ def contents_edits(
     whose = f"bundle {artefact.bundles.id(bundle)}" if bundle != artefact.spare_bundle else "the new bundle"
     _refuse_held(artefact, "item", of_left(artefact.graph.bi.pairs, bundle), add_items, drop_items, whose)
     return EdgeEdits(add={"bi": _pairs(bundle, add_items)}, drop={"bi": _pairs(bundle, drop_items)})
+
+
+def read_edits(artefact: Artefact, path: Path) -> EdgeEdits:
+    """Edits of a JSON file: {"add": {"ui": [[user id, item id], ...]}, "drop": ...}; ids as the outside knows them."""
+    try:
+        told = json.loads(read_bytes(path))
+        sides = {side: told.pop(side, {}) for side in ("add", "drop")}
+        if told:
+            raise ValueError(f"unknown key '{min(told)}', known: add, drop")
+        found = {
+            side: {relation: _known_pairs(artefact, relation, pairs) for relation, pairs in given.items()}
+            for side, given in sides.items()
+        }
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a file of edits ({error})") from None
+    return EdgeEdits(**found)
+
+
+def _known_pairs(artefact: Artefact, relation: str, pairs: list[tuple[str, str]]) -> Pairs:
+    if relation not in NAMES:
+        raise ValueError(f"unknown relation '{relation}', known: {', '.join(NAMES)}")
+    kinds = {"u": artefact.users, "b": artefact.bundles, "i": artefact.items}
+    left, right = (kinds[letter] for letter in relation)
+    found = [(left.index(str(one)), right.index(str(other))) for one, other in pairs]
+    return np.array(found, np.int32).reshape(-1, 2)
 
 
 def _pairs(left: int, rights: tuple[int, ...]) -> Pairs:
