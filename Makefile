@@ -6,6 +6,8 @@ READY  := $(VENV)/.ready
 # pip reads these pins for every package it installs, build tools included.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests and benchmarks load torch before clbr, which then comes too late to ask for it: threads that wait, sleep.
+export OMP_WAIT_POLICY ?= passive
 
 .PHONY: demo test test-slow lint format docs benchmarks clean
 
