@@ -4,7 +4,7 @@ Many users are edited at once, each her own history: a few items of another user
 on the edited data with the same seed. For each user the change of every bundle's score, frozen and retrained, is compared
 by rank correlation; training anew on the same data with another seed shows what chance alone does. With --world the
 true change is known, too: of the bundles that enter a user's first 20, the share that she truly would choose (her first
-20 of all she does not have), against bundles drawn by chance.
+20 of all she does not have, or one that tune and test hold back), against bundles drawn by chance.
 
     python benchmarks/retraining.py DATA --preset youshu --out runs [--paradigm clbr] [--world]
 """
@@ -23,10 +23,10 @@ from clbr.data.worlds import world_config
 from clbr.data.write import ORIGIN
 from clbr.models.interface import Recommender
 from clbr.rng import generator
-from clbr.serve.artefact import open_artefact
+from clbr.serve.artefact import Artefact, open_artefact
 from clbr.serve.export import export
 from clbr.serve.recommend import of_left
-from clbr.serve.whatif import edited, factual
+from clbr.serve.whatif import ask_user, edited, factual
 from clbr.train.environment import use_threads
 from clbr.train.folder import best_recommender
 from clbr.train.run import resume, start
@@ -41,10 +41,10 @@ def trained(folder: Path, data: Path, dataset: BundleDataset, options: argparse.
     return best_recommender(folder, dataset)
 
 
-def edits_of(dataset: BundleDataset) -> tuple[np.ndarray, EdgeEdits]:
+def edits_of(dataset: BundleDataset, count: int) -> tuple[np.ndarray, EdgeEdits]:
     """For some users items of another user that they do not have."""
     rng = generator(0, "edited users")
-    users = np.sort(rng.permutation(np.unique(dataset.train[:, 0]))[:EDITED])
+    users = np.sort(rng.permutation(np.unique(dataset.train[:, 0]))[:count])
     added = []
     for user in users.tolist():
         other = int(rng.choice(np.setdiff1d(dataset.ui[:, 0], [user])))
@@ -65,53 +65,69 @@ def main() -> None:
     options = parser.parse_args()
     use_threads(options.threads)
     dataset = load(options.data)
-    users, edits = edits_of(dataset)
-    shape = (len(dataset.users), len(dataset.items))
-    after = replace(dataset, name=f"{dataset.name}-edited", ui=edits.apply_to("ui", dataset.ui, shape))
-    place = options.out / after.name
-    if not place.exists():
-        save(after, place)
     name = f"{dataset.name}-{options.model}-{options.paradigm}"
     before = trained(options.out / f"{name}-0", options.data, dataset, options, 0)
     artefact = options.out / f"{name}-artefact"
     if not artefact.exists():
         export(options.out / f"{name}-0", artefact)
     opened = open_artefact(artefact)
+    print(f"{options.model}, {options.paradigm}, {dataset.name}: {ITEMS} items added to each user edited")
+    if options.world:
+        against_truth(opened, options.data, dataset)
+    else:
+        against_training(opened, before, dataset, options)
+
+
+def against_training(
+    opened: Artefact, before: Recommender, dataset: BundleDataset, options: argparse.Namespace
+) -> None:
+    """Some users are edited at once, and the model is trained anew on all their edits."""
+    users, edits = edits_of(dataset, EDITED)
+    shape = (len(dataset.users), len(dataset.items))
+    after = replace(dataset, name=f"{dataset.name}-edited", ui=edits.apply_to("ui", dataset.ui, shape))
+    place = options.out / after.name
+    if not place.exists():
+        save(after, place)
+    name, rows = f"{dataset.name}-{options.model}-{options.paradigm}", torch.from_numpy(users)
     then, now = factual(opened), edited(opened, edits)
-    rows = torch.from_numpy(users)
     frozen = (now.users[rows] @ now.bundles.T - then.users[rows] @ then.bundles.T)[:, :-1]
-    print(f"{options.model}, {options.paradigm}, {dataset.name}: {len(users)} users, {ITEMS} items added to each")
-    if not options.world:
-        again = trained(options.out / f"{name}-edited-0", place, after, options, 0).scores(rows) - before.scores(rows)
-        chance = trained(options.out / f"{name}-1", options.data, dataset, options, 1).scores(rows) - before.scores(
-            rows
-        )
-        for what, change in (
-            ("trained anew on the edited data", again),
-            ("trained anew, same data, other seed", chance),
-        ):
-            found = [spearmanr(one, other).statistic for one, other in zip(frozen, change, strict=True)]
-            print(f"rank correlation with the frozen change, {what}: mean {np.mean(found):.3f}, sd {np.std(found):.3f}")
-        return
-    origin = SimulateConfig.from_toml(options.data / ORIGIN)
+    again = trained(options.out / f"{name}-edited-0", place, after, options, 0)
+    other = trained(options.out / f"{name}-1", options.data, dataset, options, 1)
+    for what, model in (("on the edited data", again), ("on the same data, other seed", other)):
+        changes = model.scores(rows) - before.scores(rows)
+        found = [spearmanr(one, change).statistic for one, change in zip(frozen, changes, strict=True)]
+        print(f"rank correlation of the frozen change with that of training anew {what}, {len(users)} users: ", end="")
+        print(f"mean {np.mean(found):.3f}, sd {np.std(found):.3f}", flush=True)
+
+
+def against_truth(opened: Artefact, data: Path, dataset: BundleDataset) -> None:
+    """Every user who has chosen anything is asked about by herself."""
+    origin = SimulateConfig.from_toml(data / ORIGIN)
     world = draw(world_config(origin.like, origin.scale, origin.variant), origin.seed)
-    truth = world.choices(users, FIRST, edits)
-    right, shown, chance_right = 0, 0, 0.0
-    for row, user in enumerate(users.tolist()):
-        old = {p.bundle for p in then.ranking(user, FIRST)}
-        risers = [p.bundle for p in now.ranking(user, FIRST) if p.bundle not in old]
-        right += len({*risers} & {*truth[row].tolist()})
-        shown += len(risers)
-        chance_right += len(risers) * FIRST / (len(dataset.bundles) - len(of_left(dataset.train, user)))
-    pairs = np.stack(
-        [np.repeat(users, len(dataset.bundles)), np.tile(np.arange(len(dataset.bundles)), len(users))], axis=1
-    )
-    wanted = world.preference("ub", pairs, edits) - world.preference("ub", pairs)
-    found = [spearmanr(a, b).statistic for a, b in zip(frozen, wanted.reshape(len(users), -1), strict=True)]
+    users, edits = edits_of(dataset, len(dataset.users))
+    truth, all_added = world.choices(users, FIRST, edits), edits.add["ui"]
+    bundles = np.arange(len(dataset.bundles))
+    right: list[bool] = []
+    chances, correlations = [], []
+    for user, chosen in zip(users.tolist(), truth.tolist(), strict=True):
+        hers = EdgeEdits(add={"ui": all_added[all_added[:, 0] == user]})
+        if not hers.touches("ui"):
+            continue
+        wanted_any = {*chosen, *of_left(dataset.tune, user).tolist(), *of_left(dataset.test, user).tolist()}
+        answer = ask_user(opened, user, hers, FIRST)
+        risers = [move.bundle for move in answer.moves if move.before is None]
+        right += [bundle in wanted_any for bundle in risers]
+        chances += [len(wanted_any) / (len(bundles) - len(of_left(dataset.train, user)))] * len(risers)
+        pairs = np.stack([np.full(len(bundles), user), bundles], axis=1)
+        wanted = world.preference("ub", pairs, hers) - world.preference("ub", pairs)
+        change = (edited(opened, hers).scores(user) - factual(opened).scores(user))[:-1]
+        correlations.append(float(spearmanr(change, wanted).statistic))
+    share, error = np.mean(right), 1.96 * (np.mean(right) * (1 - np.mean(right)) / len(right)) ** 0.5
+    print(f"risers that the user truly would choose: {100 * share:.1f} % ± {100 * error:.1f} of {len(right)}; ", end="")
+    print(f"by chance {100 * np.mean(chances):.1f} %")
     print(
-        f"risers that she truly would choose: {100 * right / shown:.1f} % of {shown}; by chance {100 * chance_right / shown:.1f} %"
+        f"rank correlation of the change with the true one: mean {np.mean(correlations):.3f}, sd {np.std(correlations):.3f}"
     )
-    print(f"rank correlation of the change with the true one: mean {np.mean(found):.3f}, sd {np.std(found):.3f}")
 
 
 if __name__ == "__main__":
