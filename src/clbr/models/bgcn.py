@@ -6,7 +6,7 @@ Bundle level: users and bundles, where bundles that share items are neighbours t
 matrix of unit rows. One table of user vectors serves both.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -44,6 +44,13 @@ class BGCN(Encoder):
         widths = [d * (layer + 1) for layer in range(config.layers)]
         self.item_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
         self.bundle_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
+
+    @classmethod
+    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """On the item level by items; on the bundle level users by choices, bundles by shared items as well."""
+        if level == "item":
+            return ("ui", "bi")
+        return ("ub",) if side == "users" else ("ub", "bi")
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Both levels, each d + 2 d + ... wide. In training nothing asks for items, and they are left out."""

@@ -45,6 +45,11 @@ class CrossCBR(Encoder):
         self.bundles = nn.Parameter(torch.empty(bundles, config.dimension))
         self.items = nn.Parameter(torch.empty(items, config.dimension))
 
+    @classmethod
+    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """On the item level by items, on the bundle level by choices."""
+        return ("ui", "bi") if level == "item" else ("ub",)
+
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Edge dropout, drawn once an epoch, each direction of an edge on its own."""
         if self.config.augmentation != "edges":

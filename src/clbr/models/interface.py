@@ -156,6 +156,11 @@ class Model(nn.Module, ABC):
 class Encoder(Model):
     """A model that turns a graph into vectors. Counterfactual views and what-if need one."""
 
+    @classmethod
+    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """The relations that a level's users, or bundles, are known by: one without edges in them is a blank there."""
+        return cls.relations or ("ub",)  # what it learned from
+
     @abstractmethod
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """The vectors on a graph; with a generator as in training (dropout), without one as in use."""

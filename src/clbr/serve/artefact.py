@@ -30,6 +30,7 @@ from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph, Edges
 from clbr.models.interface import Embeddings, Encoder, Level, Model, Recommender, VectorRecommender
 from clbr.models.registry import MODELS, build_model
+from clbr.serve.blanks import filled
 from clbr.views.edits import RELATIONS
 
 LAYOUT = 1
@@ -74,7 +75,11 @@ class Artefact:
         artefact = cls(folder, about)
         pairs: dict[Relation, Pairs] = {"ub": dataset.train, "ui": dataset.ui, "bi": dataset.bi}
         graph = make_graph(pairs, about.users, about.bundles, about.items)
-        made: dict[str, Any] = {"model": model, "graph": graph, "recommender": model.recommender(graph)}
+        recommender = model.recommender(graph)
+        if isinstance(model, Encoder):
+            with torch.no_grad():
+                recommender = VectorRecommender.of(encode_all(model, graph))
+        made: dict[str, Any] = {"model": model, "graph": graph, "recommender": recommender}
         made |= {"users": dataset.users, "bundles": dataset.bundles, "items": dataset.items}
         artefact.__dict__.update(made)  # as if they had been read
         return artefact
@@ -176,11 +181,10 @@ class Artefact:
             )
 
     def encode(self, graph: BundleGraph) -> Embeddings:
-        """The vectors on an edited graph: exact, by propagating anew."""
+        """The vectors on an edited graph: exact, by propagating anew; blanks are filled."""
         self.refuse_questions()
         assert isinstance(self.model, Encoder)
-        with torch.no_grad():
-            return self.model.encode(graph)
+        return encode_all(self.model, graph)
 
     def check(self) -> None:
         """Look at the checksums of all files."""
@@ -236,6 +240,12 @@ def open_artefact(folder: str | Path) -> Artefact:
 def about_checksum(told: dict[str, Any]) -> str:
     """Of what an artefact says about itself."""
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def encode_all(model: Encoder, graph: BundleGraph) -> Embeddings:
+    """A model's vectors on a graph, with something to say about users and bundles that it knows nothing of."""
+    with torch.no_grad():
+        return filled(type(model), model.encode(graph), graph)
 
 
 def make_graph(pairs: dict[Relation, Pairs], users: int, bundles: int, items: int) -> BundleGraph:

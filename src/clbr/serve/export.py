@@ -31,6 +31,7 @@ from clbr.serve.artefact import (
     About,
     Artefact,
     about_checksum,
+    encode_all,
     make_graph,
 )
 from clbr.serve.card import card
@@ -139,8 +140,7 @@ def _contents(model: Model, dataset: BundleDataset) -> tuple[dict[str, bytes], d
     levels: dict[str, int] = {}
     if isinstance(model, Encoder):
         graph = make_graph(pairs, len(dataset.users), len(dataset.bundles), len(dataset.items))
-        with torch.no_grad():
-            embeddings = model.encode(graph)
+        embeddings = encode_all(model, graph)
         vectors: dict[str, Tensor] = {"users": embeddings.joined("users"), "bundles": embeddings.joined("bundles")}
         for name, level in embeddings.levels.items():
             levels[name] = level.users.shape[1]

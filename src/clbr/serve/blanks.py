@@ -1,0 +1,67 @@
+"""Users and bundles of whom a level of the model knows nothing: where do they stand on it?
+
+A user who has chosen no bundle has a vector on the item level and none worth the name on the bundle level. There she is
+given the mean of the users who are known, so that what most people like is not forgotten. A bundle that nobody has
+chosen is given the vector of the known bundle whose contents are most like its own, or the mean if it shares nothing.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from clbr.data.pairs import Relation, incidence
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Encoder, Level
+
+
+def filled(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
+    """The vectors, with something to say about everyone; those of known nodes are left as they are."""
+    users = {"ub": graph.ub.left_degrees, "ui": graph.ui.left_degrees}
+    bundles = {"ub": graph.ub.right_degrees, "bi": graph.bi.left_degrees}
+    levels = {}
+    for name, level in embeddings.levels.items():
+        known_users = _known(users, model.told_by(name, "users"))
+        known_bundles = _known(bundles, model.told_by(name, "bundles"))
+        levels[name] = Level(
+            _with_mean(level.users, known_users), _with_twins(level.bundles, known_bundles, graph), level.items
+        )
+    return Embeddings(levels)
+
+
+def _known(degrees: dict[str, Tensor], relations: tuple[Relation, ...]) -> Tensor:
+    """Which nodes have an edge in any of the relations, or are in any choice: those were learned from."""
+    wanted = {"ub", *relations}
+    return torch.stack([degree > 0 for relation, degree in degrees.items() if relation in wanted]).any(0)
+
+
+def _with_mean(vectors: Tensor, known: Tensor) -> Tensor:
+    if known.all() or not known.any():
+        return vectors
+    return torch.where(known[:, None], vectors, vectors[known].mean(0))
+
+
+def _with_twins(vectors: Tensor, known: Tensor, graph: BundleGraph) -> Tensor:
+    means = _with_mean(vectors, known)
+    if means is vectors:
+        return vectors
+    blank, twin = twins(graph, known.numpy())
+    means[torch.from_numpy(blank)] = vectors[torch.from_numpy(twin)]
+    return means
+
+
+def twins(graph: BundleGraph, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The bundles that are not known but share contents with known ones, and for each the one most like it.
+
+    Alike by the cosine of their contents, an item counting for more the fewer bundles it is in; of equals the first.
+    """
+    contents = incidence(graph.bi.pairs, *graph.bi.shape).astype(np.float32)
+    rarity = np.log1p(len(known) / np.maximum(graph.bi.right_degrees.numpy(), 1))
+    weighted = contents @ sparse.diags(rarity)
+    lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(1)).ravel())
+    unit = sparse.diags(1 / np.maximum(lengths, 1e-9)) @ weighted
+    alike = sparse.coo_array(unit[~known] @ unit[known].T)
+    order = np.lexsort((-alike.col, alike.data, alike.row))
+    last = np.flatnonzero(np.diff(alike.row[order], append=-1))  # the best of each row
+    return np.flatnonzero(~known)[alike.row[order][last]], np.flatnonzero(known)[alike.col[order][last]]
