@@ -68,6 +68,12 @@ def test_lists_of_what_may_be_shown(run: Run, desk: Path) -> None:
     Path("few.txt").write_text("4\n9\n\n12\n")
     _, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--json")
     assert {entry["bundle"] for entry in json.loads(out)["recommended"]} <= {"4", "9", "12"}
+    Path("few.txt").write_bytes(b"\xef\xbb\xbf4\r\n9\r\n")  # as a spreadsheet writes it
+    _, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--json")
+    assert {entry["bundle"] for entry in json.loads(out)["recommended"]} <= {"4", "9"}
+    Path("few.txt").write_text("")
+    code, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--diversity", "0.3")
+    assert (code, "For user 3 no bundle is left" in out) == (0, True)
     Path("few.txt").write_text("4\nfour\n")
     assert_refused(
         run, Path(), ["recommend", desk, "--user", "3", "--deny", "few.txt"], "few.txt: unknown bundle 'four'"

@@ -31,7 +31,8 @@ def test_allow_and_deny_lists(artefact: Artefact) -> None:
     first = listed(artefact, 5, k=10)
     assert listed(artefact, 5, k=10, allow=first[3:5]) == first[3:5]
     assert listed(artefact, 5, k=5, deny=first[:2]) == first[2:7]
-    assert listed(artefact, 5, k=5, allow=[]) == []
+    for diversity in (0.0, 0.5):  # nothing left is an empty list, however it is made
+        assert listed(artefact, 5, k=5, allow=[], diversity=diversity) == []
 
 
 def test_diversity_trades_score_for_less_shared_contents(artefact: Artefact) -> None:

@@ -101,6 +101,9 @@ def recommend(
         listed = [_bundle(opened, place.bundle) | {"score": place.score} for place in found]
         typer.echo(json_.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
         return
+    if not found:
+        typer.echo(f"For {whose} no bundle is left: all are chosen, denied or not on the list of what is allowed.")
+        return
     rows_ = [[opened.bundles.label(p.bundle), opened.bundles.id(p.bundle), f"{p.score:.3f}"] for p in found]
     show.table(f"For {whose}", ["", "id", "score"], rows_)
     if diversity and opened.about.diversity:
@@ -122,7 +125,8 @@ def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
         return None
     from clbr.data.read import read_bytes
 
-    lines = [line.strip() for line in read_bytes(path).decode("utf-8", "replace").splitlines()]
+    # utf-8-sig: spreadsheets put a mark before the first line
+    lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
     try:
         return [opened.bundles.index(line) for line in lines if line]
     except InputError as error:

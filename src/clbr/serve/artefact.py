@@ -20,11 +20,12 @@ from typing import Any, Literal, Self
 import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
-from clbr.data.pairs import Pairs, Relation
+from clbr.data.pairs import Pairs, Relation, incidence
 from clbr.data.read import read_bytes
 from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph, Edges
@@ -122,6 +123,11 @@ class Artefact:
         found = self._tensors(GRAPH)
         pairs = {relation: found[relation].numpy() for relation in RELATIONS}
         return make_graph(pairs, self.about.users, self.about.bundles, self.about.items)
+
+    @cached_property
+    def contents(self) -> csr_array:
+        """What is in each bundle, as a (bundles, items) matrix of ones."""
+        return incidence(self.graph.bi.pairs, *self.graph.bi.shape)
 
     @property
     def chosen(self) -> Pairs:

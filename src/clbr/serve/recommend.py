@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, incidence
+from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.ranking import rank, top
 from clbr.files import write_whole
@@ -73,7 +73,7 @@ def best(
     wanted = k if not diversity else min(POOL * k, artefact.about.bundles)
     found = top(scores[None], wanted)[0]
     found = found[found >= 0]
-    if diversity:
+    if diversity and len(found):
         found = _diverse(artefact, found, scores[found], k, diversity)
     return [Place(int(bundle), float(scores[bundle])) for bundle in found]
 
@@ -101,8 +101,7 @@ def _diverse(artefact: Artefact, candidates: Tensor, scores: Tensor, k: int, div
 
 def shared_contents(artefact: Artefact, bundles: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each two of these bundles the share of their items that both have."""
-    edges = artefact.graph.bi
-    contents = incidence(edges.pairs, *edges.shape)[bundles]
+    contents = artefact.contents[bundles]
     both = np.asarray((contents @ contents.T).todense(), np.float64)
     sizes = both.diagonal()
     return both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1)
