@@ -47,7 +47,7 @@ def test_recommend_by_name_or_as_json(run: Run, desk: Path) -> None:
     assert (code, err) == (0, "")
     assert [opened.bundles.label(place.bundle) in out for place in first] == [True] * 3
     code, out, _ = run("recommend", desk, "--user", "3", "--top", "3", "--json")
-    assert [entry["bundle"] for entry in json.loads(out)["recommended"]] == [str(place.bundle) for place in first]
+    assert [entry["id"] for entry in json.loads(out)["recommended"]] == [str(place.bundle) for place in first]
     code, out, _ = run("recommend", desk, "--user", "3", "--diversity", "0.5")
     assert "On tune, diversity 0.5 finds" in out
 
@@ -57,7 +57,7 @@ def test_recommend_to_everyone_to_newcomers_and_of_new_bundles(run: Run, desk: P
     assert (code, out.strip(), err) == (0, "recs.parquet: 3,000 rows, 600 users", "")
     code, out, _ = run("recommend", desk, "--likes-item", "0", "--likes-item", "3", "--likes-bundle", "7", "--json")
     assert len(json.loads(out)["recommended"]) == 20
-    assert "7" not in [entry["bundle"] for entry in json.loads(out)["recommended"]]
+    assert "7" not in [entry["id"] for entry in json.loads(out)["recommended"]]
     code, out, _ = run("recommend", desk, "--new-bundle-of", "0", "--new-bundle-of", "3", "--top", "4", "--json")
     told = json.loads(out)
     assert [entry["place"] for entry in told["users"]] == sorted(entry["place"] for entry in told["users"])
@@ -67,10 +67,10 @@ def test_recommend_to_everyone_to_newcomers_and_of_new_bundles(run: Run, desk: P
 def test_lists_of_what_may_be_shown(run: Run, desk: Path) -> None:
     Path("few.txt").write_text("4\n9\n\n12\n")
     _, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--json")
-    assert {entry["bundle"] for entry in json.loads(out)["recommended"]} <= {"4", "9", "12"}
+    assert {entry["id"] for entry in json.loads(out)["recommended"]} <= {"4", "9", "12"}
     Path("few.txt").write_bytes(b"\xef\xbb\xbf4\r\n9\r\n")  # as a spreadsheet writes it
     _, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--json")
-    assert {entry["bundle"] for entry in json.loads(out)["recommended"]} <= {"4", "9"}
+    assert {entry["id"] for entry in json.loads(out)["recommended"]} <= {"4", "9"}
     Path("few.txt").write_text("")
     code, out, _ = run("recommend", desk, "--user", "3", "--allow", "few.txt", "--diversity", "0.3")
     assert (code, "For user 3 no bundle is left" in out) == (0, True)
@@ -145,7 +145,13 @@ def test_what_cannot_be_answered_is_refused_in_a_line(run: Run, desk: Path, runs
         (("recommend", desk, "--user", "600"), "unknown user '600': expected a number from 0 to 599"),
         (("recommend", desk, "--user", "3", "--top", "151"), "top 151: expected 1 to 150"),
         (("recommend", runs, "--user", "3"), "no artefact there"),
+        (("recommend", desk, "--user", "3", "--out", "x.parquet"), "does not take --out"),
+        (("recommend", desk, "--all", "--out", "x.parquet", "--json"), "--all does not take --json"),
+        (("recommend", desk, "--all", "--out", "x.parquet", "--diversity", "1"), "--all does not take --diversity"),
+        (("recommend", desk, "--new-bundle-of", "1", "--keep-chosen"), "--new-bundle-of does not take --keep-chosen"),
+        (("recommend", desk, "--new-bundle-of", "1", "--top", "151"), "top 151: expected 1 to 150"),
         (("whatif", desk, "--user", "3"), "nothing is edited"),
+        (("whatif", desk, "--bundle", "3", "--swap", "1", "2", "--swap", "3", "4"), "--swap is there more than once"),
         (("whatif", desk, "--user", "3", "--bundle", "4"), "expected --user ID or --bundle ID"),
         (("whatif", desk, "--user", "3", "--add-item", has), f"user 3 has item {has} already"),
         (("whatif", desk, "--user", "3", "--swap", "1", "2"), "--swap is of a bundle's items"),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from clbr.cli.answers import explain, export, recommend, whatif
+from clbr.cli.answers import OneSwap, explain, export, recommend, whatif
 from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
@@ -40,7 +40,7 @@ app.command(epilog=VIEWS_EXAMPLE)(views)
 app.command(epilog=THEORY_EXAMPLE)(theory)
 app.command(epilog="Example: clbr export runs/first --out artefact")(export)
 app.command(epilog="Example: clbr recommend artefact --user 17 --top 10")(recommend)
-app.command(epilog="Example: clbr whatif artefact --user 17 --drop-item 3 --add-bundle 5")(whatif)
+app.command(epilog="Example: clbr whatif artefact --user 17 --drop-item 3 --add-bundle 5", cls=OneSwap)(whatif)
 app.command(epilog="Example: clbr explain artefact --user 17 --bundle 5")(explain)
 app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
 app.command(epilog="Example: clbr demo")(demo)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from clbr.cli.options import MovedData
 from clbr.cli.train import Threads
@@ -62,29 +63,32 @@ def recommend(
     from clbr.cli import show, show_answers
     from clbr.serve.artefact import open_artefact
     from clbr.serve.newcomer import new_bundle, newcomer
-    from clbr.serve.recommend import best, recommend_all
+    from clbr.serve.recommend import best, recommend_all, refuse_k
     from clbr.serve.recommend import recommend as list_for
     from clbr.train.environment import use_threads
 
     use_threads(threads)
     opened = open_artefact(artefact)
+    given = {"--allow": allow, "--deny": deny, "--diversity": diversity, "--keep-chosen": keep_chosen}
     if sum((user is not None, all_, bool(likes_item or likes_bundle), bool(new_bundle_of))) != 1:
         raise InputError(
             "expected one of --user ID, --all, --new-bundle-of ITEM, or likes: --likes-item, --likes-bundle"
         )
     if new_bundle_of:
+        _refuse("--new-bundle-of", given | {"--out": out})
+        refuse_k(opened, top)
         things = [opened.items.index(item) for item in new_bundle_of]
         show_answers.readers(opened, new_bundle(opened, things).places(opened.spare_bundle), top, json)
         return
     if all_:
         if out is None or out.suffix != ".parquet":
             raise InputError("--all: expected --out with a name that ends in .parquet")
-        if allow or deny or diversity or keep_chosen:
-            raise InputError("--all lists by score alone: leave out --allow, --deny, --diversity and --keep-chosen")
+        _refuse("--all", given | {"--json": json})
         with show.progress("ranking", opened.about.users) as heard:
             rows = recommend_all(opened, out, top, heard)
         typer.echo(f"{out}: {rows:,} rows, {opened.about.users:,} users")
         return
+    _refuse("a list on the terminal", {"--out": out})
     limits: dict[str, Any] = {"allow": _bundles_of(opened, allow), "deny": _bundles_of(opened, deny) or ()}
     limits |= {"diversity": diversity}
     if user is not None:
@@ -98,7 +102,7 @@ def recommend(
         found = best(opened, state.scores(opened.spare_user), top, chosen=chosen, **limits)
         whose = "someone never seen"
     if json:
-        listed = [_bundle(opened, place.bundle) | {"score": place.score} for place in found]
+        listed = [show_answers.named(opened.bundles, place.bundle) | {"score": place.score} for place in found]
         typer.echo(json_.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
         return
     if not found:
@@ -115,8 +119,10 @@ def recommend(
         )
 
 
-def _bundle(opened: "Artefact", bundle: int) -> dict[str, Any]:
-    return {"bundle": opened.bundles.id(bundle), "name": opened.bundles.label(bundle)}
+def _refuse(what: str, options: dict[str, Any]) -> None:
+    """Refuse options that would be without effect."""
+    if given := [name for name, value in options.items() if value]:
+        raise InputError(f"{what} does not take {given[0]}; leave it out")
 
 
 def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
@@ -131,6 +137,16 @@ def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
         return [opened.bundles.index(line) for line in lines if line]
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+class OneSwap(TyperCommand):
+    """A command whose --swap is given once at most: of several, all but the last would be lost without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Look before it is parsed."""
+        if sum(word == "--swap" or word.startswith("--swap=") for word in args) > 1:
+            raise InputError("--swap is there more than once; give one, and the others as --drop-item and --add-item")
+        return super().parse_args(ctx, args)
 
 
 def whatif(
