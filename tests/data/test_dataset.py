@@ -62,6 +62,8 @@ def test_nodes_know_their_ids_and_names() -> None:
     ("nodes", "unknown", "message"),
     [
         (Nodes("bundle", 2, ("jazz-1", "rock-1")), "jaz-1", "unknown bundle 'jaz-1', did you mean 'jazz-1'"),
+        (Nodes("item", 3000, tuple(f"sku{i}" for i in range(3000))), "sku2999x", "did you mean 'sku2999' or 'sku"),
+        (Nodes("item", 2, ("tea", "jam")), "?", "unknown item '\\?', for instance 'tea' is one"),
         (Nodes("user", 3), "3", "unknown user '3': expected a number from 0 to 2"),
         (Nodes("user", 3), "-1", "unknown user '-1'"),
     ],

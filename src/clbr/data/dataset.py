@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
@@ -11,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.config import nearest
 from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
 from clbr.errors import InputError
 
@@ -58,15 +58,17 @@ class Nodes:
         """The number of the node with this outside id."""
         if self.ids is not None:
             if id not in self._index:
-                raise InputError(f"unknown {self.kind} '{id}', {_nearest_id(id, self.ids)}")
+                raise InputError(f"unknown {self.kind} '{id}', {_nearest_ids(id, self.ids)}")
             return self._index[id]
         if not (id.isascii() and id.isdigit() and int(id) < self.count):
             raise InputError(f"unknown {self.kind} '{id}': expected a number from 0 to {self.count - 1}")
         return int(id)
 
 
-def _nearest_id(id: str, ids: tuple[str, ...]) -> str:
-    return nearest(id, list(ids)) if len(ids) <= 1000 else f"for instance '{ids[0]}' is one"
+def _nearest_ids(id: str, ids: tuple[str, ...]) -> str:
+    """A hint for an unknown id: the nearest known ones, or one to see what they look like."""
+    close = get_close_matches(id, ids, n=3)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"for instance {ids[0]!r} is one"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
