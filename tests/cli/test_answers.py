@@ -110,12 +110,20 @@ def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
     hers = {move["id"]: move["score after"] for move in json.loads(out)["moves"]}
     assert [bundle for bundle in mixed if mixed[bundle] != pytest.approx(hers[bundle])] == ["3"]
     for content, message in (
-        ("[", "edits.json: not a file of edits"),
+        ("[", "edits.json: not a file of edits (not JSON)"),
+        ("[" * 100_000, "edits.json: not a file of edits (not JSON)"),
+        ("[]", "expected {add, drop}, found []"),
+        ('{"add": null}', "expected {ub, ui, bi}, found null"),
+        ('{"add": {"ui": null}}', "add, ui: expected pairs of ids, found null"),
+        ('{"add": {"ui": ["12"]}}', 'add, ui: expected pairs of ids, found "12"'),
+        ('{"add": {"ui": [[3, true]]}}', "expected pairs of ids, found [3, true]"),
         ('{"swap": {}}', "unknown key 'swap', known: add, drop"),
         ('{"add": {"iu": [[1, 2]]}}', "unknown relation 'iu'"),
-        ('{"add": {"ui": [[1, 2, 3]]}}', "not a file of edits"),
+        ('{"add": {"ui": [[1, 2, 3]]}}', "expected pairs of ids, found [1, 2, 3]"),
+        (f'{{"add": {{"ui": [[3, {has}]]}}}}', f"user 3 and item {has} are a pair already and cannot be added"),
+        ('{"add": {"bi": [[3, 1], ["3", "1"]]}}', "add: bundle 3 and item 1 are there twice"),
         ('{"add": {"ui": [["900", "2"]]}}', "unknown user '900'"),
-        ('{"drop": {"ub": [["3", "149"]]}}', "is not there and cannot be dropped"),
+        ('{"drop": {"ub": [["3", "149"]]}}', "user 3 and bundle 149 are no pair and cannot be dropped"),
         ("{}", "nothing is edited"),
     ):
         Path("edits.json").write_text(content)

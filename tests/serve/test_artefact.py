@@ -95,15 +95,17 @@ def test_what_is_not_a_whole_artefact_is_refused(artefact: Artefact, tmp_path: P
         open_artefact(copy)
     about = json.loads((copy / "artefact.json").read_text())
     for change, message in (
-        ({"layout": 2}, "has layout 2, and this version of clbr reads 1"),
+        ({"layout": 2}, "has layout 2, and this version of clbr reads 1; it was made by a newer version: install that"),
+        ({"layout": 0}, "reads 1; export it again"),
         ({"seed": 5}, "another checksum"),
     ):
         (copy / "artefact.json").write_text(json.dumps(about | change))
         with pytest.raises(InputError, match=message):
             open_artefact(copy)
-    (copy / "artefact.json").write_text("{")
-    with pytest.raises(InputError, match="is damaged"):
-        open_artefact(copy)
+    for content in ("{", "[]", '"layout"', "[" * 100_000):
+        (copy / "artefact.json").write_text(content)
+        with pytest.raises(InputError, match="is damaged"):
+            open_artefact(copy)
 
 
 def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(

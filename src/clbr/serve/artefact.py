@@ -231,10 +231,12 @@ def open_artefact(folder: str | Path) -> Artefact:
     try:
         told = json.loads(read_bytes(path))
         layout, checksum = told["layout"], told.pop("checksum")
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError(f"{path}: is damaged; export it again") from None
     if layout != LAYOUT:
-        raise InputError(f"{folder}: has layout {layout}, and this version of clbr reads {LAYOUT}; export it again")
+        newer = isinstance(layout, int) and layout > LAYOUT
+        todo = "it was made by a newer version: install that, or export it again" if newer else "export it again"
+        raise InputError(f"{folder}: has layout {layout}, and this version of clbr reads {LAYOUT}; {todo}")
     if checksum != about_checksum(told):
         raise InputError(f"{path}: is damaged (it has another checksum than when it was written); export it again")
     about = About.make(told, str(path))

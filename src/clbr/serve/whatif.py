@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Pairs, Relation
 from clbr.data.read import read_bytes
 from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph
@@ -234,28 +234,53 @@ def contents_edits(
 
 
 def read_edits(artefact: Artefact, path: Path) -> EdgeEdits:
-    """Edits of a JSON file: {"add": {"ui": [[user id, item id], ...]}, "drop": ...}; ids as the outside knows them."""
+    """Edits of a JSON file: {"add": {"ui": [[user id, item id], ...]}, "drop": ...}; ids as the outside knows them.
+
+    Refused by name: unknown ids, a pair twice, adding one that is there, dropping one that is not.
+    """
+    content = read_bytes(path)
     try:
-        told = json.loads(read_bytes(path))
-        sides = {side: told.pop(side, {}) for side in ("add", "drop")}
-        if told:
-            raise ValueError(f"unknown key '{min(told)}', known: add, drop")
-        found = {
-            side: {relation: _known_pairs(artefact, relation, pairs) for relation, pairs in given.items()}
-            for side, given in sides.items()
-        }
-    except (ValueError, TypeError, AttributeError) as error:
+        told = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: not a file of edits (not JSON)") from None
+    try:
+        _refuse_other_keys("key", told, ("add", "drop"))
+        edits: dict[str, dict[Relation, Pairs]] = {"add": {}, "drop": {}}
+        for side, given in told.items():
+            _refuse_other_keys("relation", given, tuple(NAMES))
+            edits[side] = {relation: _known_pairs(artefact, side, relation, pairs) for relation, pairs in given.items()}
+    except InputError as error:
         raise InputError(f"{path}: not a file of edits ({error})") from None
-    return EdgeEdits(**found)
+    return EdgeEdits(**edits)
 
 
-def _known_pairs(artefact: Artefact, relation: str, pairs: list[tuple[str, str]]) -> Pairs:
-    if relation not in NAMES:
-        raise ValueError(f"unknown relation '{relation}', known: {', '.join(NAMES)}")
+def _refuse_other_keys(what: str, told: object, known: tuple[str, ...]) -> None:
+    expected = f"expected {{{', '.join(known)}}}"
+    if not isinstance(told, dict):
+        raise InputError(f"{expected}, found {json.dumps(told)[:40]}")
+    if strange := set(told) - set(known):
+        raise InputError(f"unknown {what} '{min(strange)}', known: {', '.join(known)}")
+
+
+def _known_pairs(artefact: Artefact, side: str, relation: Relation, told: object) -> Pairs:
+    """The numbers of pairs of ids; one that cannot be added or dropped is refused by its ids."""
     kinds = {"u": artefact.users, "b": artefact.bundles, "i": artefact.items}
     left, right = (kinds[letter] for letter in relation)
-    found = [(left.index(str(one)), right.index(str(other))) for one, other in pairs]
-    return np.array(found, np.int32).reshape(-1, 2)
+    there = artefact.graph.edges(relation).pairs
+    found: dict[tuple[int, int], None] = {}
+    for given in told if isinstance(told, list) else [told]:
+        if not isinstance(given, list) or len(given) != 2 or not all(type(id) in (str, int) for id in given):
+            raise InputError(f"{side}, {relation}: expected pairs of ids, found {json.dumps(given)[:40]}")
+        pair = left.index(str(given[0])), right.index(str(given[1]))
+        named = f"{left.kind} {given[0]} and {right.kind} {given[1]}"
+        if pair in found:
+            raise InputError(f"{side}: {named} are there twice")
+        if side == "add" and pair[1] in of_left(there, pair[0]):
+            raise InputError(f"{named} are a pair already and cannot be added")
+        if side == "drop" and pair[1] not in of_left(there, pair[0]):
+            raise InputError(f"{named} are no pair and cannot be dropped")
+        found[pair] = None
+    return np.array(list(found), np.int32).reshape(-1, 2)
 
 
 def _pairs(left: int, rights: tuple[int, ...]) -> Pairs:
