@@ -1,6 +1,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from clbr import InputError, World, evaluate, save
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.registry import MODELS
-from clbr.serve.artefact import Artefact, open_artefact
+from clbr.serve.artefact import VECTORS, Artefact, open_artefact
+from clbr.serve.card import card
 from clbr.serve.export import export, widened
 from clbr.serve.recommend import recommend
 from clbr.train.folder import best_recommender
@@ -38,9 +40,16 @@ def test_what_is_said_of_it_is_what_the_run_measured(artefact: Artefact, artefac
     assert heavy["users"] + light["users"] == len(result.users)
     mean = (heavy["users"] * heavy["ndcg@20"] + light["users"] * light["ndcg@20"]) / len(result.users)
     assert mean == pytest.approx(result["ndcg@20"])
-    card = (artefact.folder / "card.md").read_text()
-    assert f"{100 * result['recall@20']:.2f}" in card
-    assert "600 users, 150 bundles, 240 items" in card
+    told = (artefact.folder / "card.md").read_text()
+    assert f"{100 * result['recall@20']:.2f}" in told
+    assert "600 users, 150 bundles, 240 items" in told
+
+
+def test_the_card_counts_cold_users_as_tested_only_if_they_are(artefact: Artefact, tiny: World) -> None:
+    cold = int(np.setdiff1d(np.unique(tiny.dataset.ui[:, 0]), tiny.dataset.train[:, 0])[0])
+    assert "alone, and no test pair tells how good it is." in card(artefact.about, tiny.dataset)
+    tested = replace(tiny.dataset, test=np.array([[cold, 0]]))
+    assert "no test pair tells" not in card(artefact.about, tested)
 
 
 def test_names_come_along(artefact: Artefact, tiny: World) -> None:
@@ -115,7 +124,7 @@ def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(
     start(tmp_path / "run", compose(str(data), "bprmf", changes={"epochs": 1}), tiny.dataset)
     export(tmp_path / "run", tmp_path / "out")
     with pytest.raises(InputError, match="is not empty"):
-        export(tmp_path / "run", tmp_path / "out")
+        export(tmp_path / "run", tmp_path / "out", told=lambda text: pytest.fail("work was begun in vain"))
     export(tmp_path / "run", tmp_path / "out", force=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("dear")
@@ -125,6 +134,12 @@ def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(
 
 
 def test_vectors_are_mapped_not_read(artefact: Artefact) -> None:
-    users = artefact.embeddings.joined("users")
-    assert users.shape == (601, 128)
+    users = artefact.embeddings.levels["item"].users
+    assert users.shape == (601, 64)
     assert np.isfinite(users.numpy()).all()
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("this system does not tell what is mapped")
+    regions = [line.split() for line in maps.read_text().splitlines() if str(artefact.folder / VECTORS) in line]
+    spans = [[int(end, 16) for end in region[0].split("-")] for region in regions]
+    assert any(start <= users.data_ptr() < end for start, end in spans)

@@ -38,7 +38,7 @@ def _metrics(about: About) -> list[str]:
     names = list(about.test)
     rows = [
         "Full ranking over all bundles, percent. Heavy users chose more bundles than the median user, light ones at "
-        "most as many.",
+        "most as many" + (", cold ones none." if "cold" in about.segments else "."),
         "",
         "| test | users | " + " | ".join(names) + " |",
         "|---" * (len(names) + 2) + "|",
@@ -70,9 +70,11 @@ def _limits(dataset: BundleDataset) -> list[str]:
     has_items = np.bincount(dataset.ui[:, 0], minlength=len(dataset.users)) > 0
     taken = np.bincount(dataset.train[:, 1], minlength=len(dataset.bundles)) > 0
     filled = np.bincount(dataset.bi[:, 0], minlength=len(dataset.bundles)) > 0
+    tested = np.isin(np.flatnonzero(~chose & has_items), dataset.test[:, 0]).any()
+    unknown = "" if tested else ", and no test pair tells how good it is"
     return [
         f"- {(~chose & has_items).sum():,} users have items but no bundle: what they get is drawn from their items "
-        "alone, and no test pair tells how good it is.",
+        f"alone{unknown}.",
         f"- {(~chose & ~has_items).sum():,} users have neither: what they get says nothing about them.",
         f"- {(~taken & filled).sum():,} bundles were chosen by nobody in training: they are placed by their contents "
         f"alone. {(~taken & ~filled).sum():,} have no contents either.",

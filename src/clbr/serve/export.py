@@ -15,7 +15,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.files import whole_folder, write_synced
+from clbr.files import refuse_occupied, whole_folder, write_synced
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Encoder, Model
 from clbr.models.registry import build_model, make_model
@@ -60,6 +60,7 @@ def export(
 
     run, out = Path(run), Path(out)
     config = read_config(run)
+    refuse_occupied(out, force, is_artefact)  # before minutes of work, not after
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
