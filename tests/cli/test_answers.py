@@ -105,9 +105,9 @@ def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
     words = ("--user", "3", "--top", "150", "--json")
     code, out, err = run("whatif", desk, *words, "--edits", "edits.json")
     assert (code, err) == (0, "")
-    mixed = {move["id"]: move["score after"] for move in json.loads(out)["moves"]}
+    mixed = {move["id"]: move["score_after"] for move in json.loads(out)["moves"]}
     _, out, _ = run("whatif", desk, *words, "--drop-item", has)
-    hers = {move["id"]: move["score after"] for move in json.loads(out)["moves"]}
+    hers = {move["id"]: move["score_after"] for move in json.loads(out)["moves"]}
     assert [bundle for bundle in mixed if mixed[bundle] != pytest.approx(hers[bundle])] == ["3"]
     for content, message in (
         ("[", "edits.json: not a file of edits (not JSON)"),
@@ -138,9 +138,20 @@ def test_explanations_in_words_and_as_json(run: Run, desk: Path) -> None:
     code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--json")
     told = json.loads(out)
     assert (told["question"], told["place"]) == ("history", 31)
-    assert not told["found"] or told["place after"] <= 20
+    assert not told["found"] or told["place_after"] <= 20
     code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--swaps", "--json")
     assert json.loads(out)["question"] == "contents"
+
+
+def test_nothing_found_says_whether_more_budget_would_help(run: Run, desk: Path) -> None:
+    opened = open_artefact(desk)
+    user = int(max(opened.graph.ui.pairs[:, 0], key=lambda u: len(of_left(opened.graph.ui.pairs, int(u)))))
+    words = ("explain", desk, "--user", user, "--bundle", factual(opened).ranking(user, 1)[0].bundle, "--top", "150")
+    _, out, _ = run(*words, "--budget", "1")  # no history takes a bundle out of a list of all bundles
+    assert "Nothing was found within the budget (1 sets of edits were tried); try --budget." in out
+    _, out, _ = run(*words)
+    assert "even all of her history taken away leaves it there" in out
+    assert [json.loads(run(*words, "--budget", b, "--json")[1])["out_of_budget"] for b in (1, 100)] == [True, False]
 
 
 def test_what_cannot_be_answered_is_refused_in_a_line(run: Run, desk: Path, runs: Path) -> None:

@@ -34,7 +34,7 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
         moves = [
             named(bundles, move.bundle)
             | {"before": move.before, "after": move.after}
-            | {"score before": move.score_before, "score after": move.score_after}
+            | {"score_before": move.score_before, "score_after": move.score_after}
             for move in answer.moves
         ]
         typer.echo(json.dumps({"user": artefact.users.id(answer.user), "top": k, "moves": moves}, ensure_ascii=False))
@@ -127,6 +127,18 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
     typer.echo(FROZEN)
 
 
+def _not_found(answer: "Explanation") -> str:
+    if not answer.tried:
+        return "Nothing can be changed: " + (
+            "the bundle has no items to swap." if answer.question == "contents" else "she has nothing that could be."
+        )
+    tried = f"{answer.tried} sets of edits were tried"
+    if answer.out_of_budget:
+        return f"Nothing was found within the budget ({tried}); try --budget."
+    most = "even all of her history taken away leaves it there" if answer.question == "why" else "none brings it there"
+    return f"Nothing was found: {tried}, and {most}."
+
+
 def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> None:
     """What of a history holds a bundle in a list, or what would bring it there."""
     kinds = {"ui": artefact.items, "ub": artefact.bundles}
@@ -139,7 +151,8 @@ def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> N
             "top": answer.k,
             "place": answer.place,
             "found": answer.edits is not None,
-            "place after": answer.place_after,
+            "out_of_budget": answer.out_of_budget,
+            "place_after": answer.place_after,
             "tried": answer.tried,
             "things": [{"kind": nodes.kind} | named(nodes, node) for nodes, node in things],
             "swaps": [
@@ -152,7 +165,7 @@ def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> N
     who, what = artefact.users.label(answer.user), artefact.bundles.label(answer.bundle)
     typer.echo(f"{what} is at place {answer.place:,} of user {who}'s list.")
     if answer.edits is None:
-        typer.echo(f"Nothing was found within the budget ({answer.tried} sets of edits were tried); try --budget.")
+        typer.echo(_not_found(answer))
         return
     words = {
         "why": "It is there because of these; without them it would be",

@@ -58,6 +58,8 @@ class Explanation:
     swaps: list[Swap]
     place_after: int | None
     tried: int
+    out_of_budget: bool
+    """Whether nothing was found because the budget was spent, and not because nothing more was to be tried."""
 
 
 Order = Callable[[State, int, int, int, Sequence[Thing]], list[Thing]]
@@ -96,7 +98,7 @@ def why(
 
     found = smallest(ordered, takes_it_out, budget)
     edits = history(user, drop=found.chosen) if found.chosen else None
-    return _explained("why", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried)
+    return _explained("why", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried, budget)
 
 
 def what_it_takes(
@@ -124,7 +126,7 @@ def what_it_takes(
 
     found = smallest(ordered, brings_it_in, budget)
     edits = history(user, add=found.chosen) if found.chosen else None
-    return _explained("history", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried)
+    return _explained("history", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried, budget)
 
 
 def by_influence(state: State, user: int, bundle: int, k: int, things: Sequence[Thing]) -> list[Thing]:
@@ -191,7 +193,7 @@ def _swaps(state: State, user: int, bundle: int, k: int, place: int, budget: int
             fit += level.items @ level.users[user]
     inside = of_left(state.graph.bi.pairs, bundle).astype(np.int64)
     if not len(inside):
-        return _explained("contents", state, user, bundle, k, place, None, [], [], 0)
+        return _explained("contents", state, user, bundle, k, place, None, [], [], 0, budget)
     leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
     fit[inside] = -torch.inf
     coming = fit.topk(min(len(leaving), len(fit) - len(inside))).indices.numpy()
@@ -202,7 +204,7 @@ def _swaps(state: State, user: int, bundle: int, k: int, place: int, budget: int
 
     found = smallest(swaps, brings_it_in, budget)
     edits = _contents(bundle, found.chosen) if found.chosen else None
-    return _explained("contents", state, user, bundle, k, place, edits, [], found.chosen or [], found.tried)
+    return _explained("contents", state, user, bundle, k, place, edits, [], found.chosen or [], found.tried, budget)
 
 
 def _explained(
@@ -216,13 +218,15 @@ def _explained(
     things: list[Thing],
     swaps: list[Swap],
     tried: int,
+    budget: int,
 ) -> Explanation:
     """The answer, seen to hold once more."""
     after = None
     if edits is not None:
         after = place_of(edited(state.artefact, edits), user, bundle)
         assert (after > k) if question == "why" else (after <= k)
-    return Explanation(question, user, bundle, k, place, edits, things, swaps, after, tried)
+    spent = edits is None and tried >= budget
+    return Explanation(question, user, bundle, k, place, edits, things, swaps, after, tried, spent)
 
 
 def _asked(artefact: Artefact, user: int, bundle: int, k: int) -> tuple[State, int]:
