@@ -75,7 +75,8 @@ class State:
             mine = torch.from_numpy(chosen[first:last].astype(np.int64))
             scores[mine[:, 0] - start, mine[:, 1]] = -torch.inf
             scores[:, spare] = -torch.inf  # it is in nobody's way
-            places[start:end] = 1 + (scores > own).sum(1) + (scores[:, :bundle] == own).sum(1)
+            above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # each looked at once
+            places[start:end] = 1 + above
             places[mine[mine[:, 1] == bundle, 0]] = 0
         return places.numpy()
 
