@@ -18,17 +18,19 @@ PACKAGES = ("clbr", "torch", "numpy", "scipy", "numba", "polars")
 
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as in malloc.h
+NEVER = -1
 
 
 def use_threads(count: int | None) -> int:
     """Set the number of threads once for torch and the kernel; gives the number in use."""
     keep_large_blocks()
-    if count:
-        torch.set_num_threads(count)
+    wanted = count or torch.get_num_threads()
     if kernels.available:
         import numba
 
-        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+        # Starting numba's threads sets torch's number anew, as both are OpenMP's; so torch is told last.
+        numba.set_num_threads(min(wanted, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    torch.set_num_threads(wanted)
     return torch.get_num_threads()
 
 
@@ -51,7 +53,7 @@ def keep_large_blocks() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # glibc alone has it
         mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+        mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 def describe_environment(dataset: BundleDataset, device: torch.device) -> dict[str, Any]:
