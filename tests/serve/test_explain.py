@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clbr import InputError
 from clbr.serve.artefact import Artefact
-from clbr.serve.explain import Explanation, place_of, what_it_takes, why
+from clbr.serve.explain import Explanation, place_of, rival_of, what_it_takes, why
 from clbr.serve.recommend import of_left
 from clbr.serve.search import smallest
 from clbr.serve.whatif import edited, factual
@@ -44,6 +44,12 @@ def explained(artefact: Artefact, users: int, k: int = 10) -> list[Explanation]:
         found.append(what_it_takes(artefact, user, ranking[k + 5].bundle, k))
         found.append(what_it_takes(artefact, user, ranking[k + 5].bundle, k, of="contents"))
     return found
+
+
+def test_the_rival_stands_at_the_edge_of_the_list(artefact: Artefact) -> None:
+    ranking = [place.bundle for place in factual(artefact).ranking(3, 60)]
+    for place, rival in ((4, 11), (10, 11), (11, 10), (30, 10)):  # among the first 10 the next, else the tenth
+        assert rival_of(factual(artefact), 3, ranking[place - 1], 10) == ranking[rival - 1]
 
 
 def test_every_answer_holds(artefact: Artefact) -> None:

@@ -142,8 +142,7 @@ def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Ten
     The margin is the bundle's score less that of the k-th (or of the next, if it is among the first k), so its gradient
     by the user's vector is the difference of the two bundles' vectors; a choice pulls the user towards what is chosen.
     """
-    edge = state.ranking(user, min(k + 1, state.artefact.about.bundles))
-    rival = next((place.bundle for place in reversed(edge) if place.bundle != bundle), bundle)
+    rival = rival_of(state, user, bundle, k)
     graph, items, bundles = state.graph, torch.zeros(state.graph.items), torch.zeros(state.graph.bundles)
     levels = list(state.embeddings.levels.values())
     bundle_levels = [level for level in levels if level.items is None] or levels
@@ -153,6 +152,13 @@ def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Ten
     for level in bundle_levels:
         bundles += level.bundles @ _gradient(level, bundle, rival) / graph.ub.right_degrees.clamp(min=1).sqrt()
     return items, bundles
+
+
+def rival_of(state: State, user: int, bundle: int, k: int) -> int:
+    """The bundle that would take its place among the first k, or that holds the place it would have to take."""
+    edge = state.ranking(user, min(k + 1, state.artefact.about.bundles))
+    others = [place.bundle for place in edge if place.bundle != bundle]
+    return others[:k][-1] if others else bundle
 
 
 def _gradient(level: Level, bundle: int, rival: int) -> Tensor:
