@@ -98,6 +98,18 @@ def test_what_if_for_a_user_and_for_a_bundle(run: Run, desk: Path) -> None:
     assert told["after"] - told["before"] == len(told["entered"]) - len(told["left"])
 
 
+def test_an_edit_without_effect_on_her_list_is_said_to_be(run: Run, desk: Path) -> None:
+    opened = open_artefact(desk)
+    listed = {place.bundle for place in factual(opened).ranking(3, 5)}
+    other = next(b for b in range(150) if b not in listed and len(of_left(opened.graph.bi.pairs, b)) > 1)
+    item = int(of_left(opened.graph.bi.pairs, other)[0])
+    Path("edits.json").write_text(json.dumps({"drop": {"bi": [[str(other), str(item)]]}}))
+    _, out, _ = run("whatif", desk, "--user", "3", "--top", "5", "--edits", "edits.json")
+    assert "the edits are without effect on it" in out
+    first = next(iter(factual(opened).ranking(3, 1))).bundle
+    assert f"{opened.bundles.label(first)} ({opened.bundles.id(first)})" in out  # to type in the next question
+
+
 def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
     opened = open_artefact(desk)
     has, inside = (int(of_left(pairs, 3)[0]) for pairs in (opened.graph.ui.pairs, opened.graph.bi.pairs))

@@ -14,7 +14,7 @@ from clbr.models.interface import Encoder, VectorRecommender
 from clbr.models.registry import make_model
 from clbr.serve.artefact import Artefact, open_artefact
 from clbr.serve.recommend import of_left
-from clbr.serve.whatif import ask_bundle, ask_user, audience, contents_edits, edited, factual, history_edits, idle
+from clbr.serve.whatif import KEPT, ask_bundle, ask_user, audience, contents_edits, edited, factual, history_edits, idle
 from clbr.train.checkpoint import read_model
 
 Make = Callable[[str], Path]
@@ -83,6 +83,16 @@ def test_the_audience_is_whose_list_has_it(artefact: Artefact, k: int) -> None:
     lists = rank(VectorRecommender(state.users, state.bundles[:-1]), np.arange(600), k, exclude=artefact.chosen)
     for bundle in (0, 17, 149):
         assert audience(state, bundle, k).tolist() == np.flatnonzero((lists == bundle).any(axis=1)).tolist()
+
+
+def test_places_that_were_asked_for_are_kept_but_not_without_end(artefact: Artefact) -> None:
+    state = edited(artefact, EdgeEdits())
+    first = state.places(0)
+    assert state.places(0) is first
+    for bundle in range(1, KEPT + 1):
+        state.places(bundle)
+    assert len(state.found_places) == KEPT and 0 not in state.found_places
+    assert state.places(0).tolist() == first.tolist()
 
 
 def test_who_enters_who_leaves_and_from_which_segment(artefact: Artefact) -> None:

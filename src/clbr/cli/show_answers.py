@@ -20,11 +20,19 @@ FROZEN = (
     "The model's parameters stay as trained: this is what it makes of the edited data, not what training on it would."
 )
 SHOWN = 10
+SAME = 1e-6
+"""Scores nearer than this differ by rounding alone."""
 
 
 def named(nodes: "Nodes", number: int) -> dict[str, Any]:
     """A node for machines."""
     return {"id": nodes.id(number), "name": nodes.label(number)}
+
+
+def label(nodes: "Nodes", number: int) -> str:
+    """A node for people: its name and, as one has to type it to ask on, its id."""
+    name, id = nodes.label(number), nodes.id(number)
+    return name if name == id else f"{name} ({id})"
 
 
 def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: bool) -> None:
@@ -41,23 +49,14 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
         return
     rows = []
     for move in answer.moves:
-        before, after = (str(place) if place else "-" for place in (move.before, move.after))
-        rows.append(
-            [
-                bundles.label(move.bundle),
-                before,
-                after,
-                _arrow(move.before, move.after),
-                f"{move.score_before:.3f}",
-                f"{move.score_after:.3f}",
-            ]
-        )
-    table(
-        f"For user {artefact.users.label(answer.user)}, first {k}",
-        ["", "before", "after", "", "score before", "after"],
-        rows,
-    )
-    if [place.bundle for place in answer.before] == [place.bundle for place in answer.after]:
+        places = [str(place) if place else "-" for place in (move.before, move.after)]
+        scores = [f"{move.score_before:.3f}", f"{move.score_after:.3f}"]
+        rows.append([label(bundles, move.bundle), *places, _arrow(move.before, move.after), *scores])
+    title = f"For user {artefact.users.label(answer.user)}, first {k}"
+    table(title, ["", "before", "after", "", "score before", "after"], rows)
+    if all(abs(move.score_after - move.score_before) < SAME for move in answer.moves):
+        typer.echo("Her list and its scores stay as they are: the edits are without effect on it.")
+    elif [place.bundle for place in answer.before] == [place.bundle for place in answer.after]:
         typer.echo("Her list stays as it is: the edits move scores, but no bundle past another.")
     typer.echo(FROZEN)
 
@@ -174,7 +173,7 @@ def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> N
     }
     typer.echo(f"{words[answer.question]} at place {answer.place_after:,}:")
     for nodes, node in things:
-        typer.echo(f"  {nodes.kind} {nodes.label(node)}")
+        typer.echo(f"  {nodes.kind} {label(nodes, node)}")
     for swap in answer.swaps:
-        typer.echo(f"  {artefact.items.label(swap.new)} for {artefact.items.label(swap.old)}")
+        typer.echo(f"  {label(artefact.items, swap.new)} for {label(artefact.items, swap.old)}")
     typer.echo(f"Seen to hold; {answer.tried} sets of edits were tried. {FROZEN}")

@@ -27,6 +27,8 @@ from clbr.views.edits import EdgeEdits
 
 BLOCK = 1024
 """Users whose scores are held at once."""
+KEPT = 64
+"""Bundles whose places are kept, should they be asked for again."""
 NAMES = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
 
 
@@ -54,12 +56,14 @@ class State:
         return self.bundles @ self.users[user]
 
     def places(self, bundle: int) -> NDArray[np.int64]:
-        """Where a bundle stands in each user's list, from 1; 0 where she has chosen it. Looked at once.
+        """Where a bundle stands in each user's list, from 1; 0 where she has chosen it. Kept for a while.
 
         Bundles that a user has chosen are in nobody's way. Of equal scores the lower bundle stands first, as in every
         list.
         """
         if bundle not in self.found_places:
+            while len(self.found_places) >= KEPT:  # the oldest goes, so that questions never fill the memory
+                self.found_places.pop(next(iter(self.found_places)), None)
             self.found_places[bundle] = self._places(bundle)
         return self.found_places[bundle]
 
