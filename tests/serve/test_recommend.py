@@ -67,6 +67,12 @@ def test_a_list_longer_than_there_are_bundles_is_refused(artefact: Artefact) -> 
         recommend(artefact, 0, 151)
 
 
+@pytest.mark.parametrize("user", [-1, 600, 10**6])
+def test_the_spare_user_and_those_beyond_are_nobody(artefact: Artefact, user: int) -> None:
+    with pytest.raises(InputError, match=f"user {user}: expected a number from 0 to 599"):
+        recommend(artefact, user)
+
+
 def test_someone_never_seen_is_recommended_what_she_likes(artefact: Artefact) -> None:
     """Of the bundles that hold much of what she likes more are in her list than in a list by popularity."""
     hits, by_popularity = [], []

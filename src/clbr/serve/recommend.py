@@ -45,6 +45,8 @@ def recommend(
     What she has chosen is left out unless `keep_chosen`. Only bundles of `allow` are listed, if it is given, and none
     of `deny`. `diversity` from 0 to 1 trades score for bundles that share less of their contents with those above them.
     """
+    if not 0 <= user < artefact.about.users:
+        raise InputError(f"user {user}: expected a number from 0 to {artefact.about.users - 1}")
     scores = artefact.recommender.scores(torch.tensor([user]))[0]
     chosen = () if keep_chosen else chosen_by(artefact, user)
     return best(artefact, scores, k, chosen=chosen, allow=allow, deny=deny, diversity=diversity)
