@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clbr.cli.show import table
+from clbr.serve.frozen import FROZEN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from clbr.serve.explain import Explanation
     from clbr.serve.whatif import BundleAnswer, UserAnswer
 
-FROZEN = (
-    "The model's parameters stay as trained: this is what it makes of the edited data, not what training on it would."
-)
 SHOWN = 10
 SAME = 1e-6
 """Scores nearer than this differ by rounding alone."""
@@ -45,7 +43,8 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
             | {"score_before": move.score_before, "score_after": move.score_after}
             for move in answer.moves
         ]
-        typer.echo(json.dumps({"user": artefact.users.id(answer.user), "top": k, "moves": moves}, ensure_ascii=False))
+        told = {"user": artefact.users.id(answer.user), "top": k, "moves": moves, "note": FROZEN}
+        typer.echo(json.dumps(told, ensure_ascii=False))
         return
     rows = []
     for move in answer.moves:
@@ -99,6 +98,7 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
             },
             "entered": [users.id(int(user)) for user in answer.entered],
             "left": [users.id(int(user)) for user in answer.left],
+            "note": FROZEN,
         }
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
@@ -153,6 +153,7 @@ def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> N
             "out_of_budget": answer.out_of_budget,
             "place_after": answer.place_after,
             "tried": answer.tried,
+            "note": FROZEN,
             "things": [{"kind": nodes.kind} | named(nodes, node) for nodes, node in things],
             "swaps": [
                 {"old": named(artefact.items, swap.old), "new": named(artefact.items, swap.new)}

@@ -7,6 +7,8 @@ nothing. The whole vector would put it as high as that bundle in every list, and
 spare bundle, which is in nobody's way, is given the whole: it is asked about as if it were as well known.
 """
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from scipy import sparse
 from torch import Tensor
 
 from clbr.data.pairs import Relation, incidence
-from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.bundle_graph import BundleGraph, Edges
 from clbr.models.interface import Embeddings, Encoder, Level
 
 TRUST = 0.6
@@ -62,13 +64,33 @@ def twins(graph: BundleGraph, known: NDArray[np.bool_]) -> tuple[NDArray[np.int6
     """The bundles that are not known but share contents with known ones, and for each the one most like it.
 
     Alike by the cosine of their contents, an item counting for more the fewer bundles it is in; of equals the first.
+    Found once for the same contents and the same known bundles: most what-ifs change neither.
     """
+    found = _FOUND.setdefault(graph.bi, {})
+    key = known.tobytes()
+    if key not in found:
+        found[key] = _twins(graph, known)
+    return found[key]
+
+
+_FOUND: WeakKeyDictionary[Edges, dict[bytes, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
+
+
+def _twins(graph: BundleGraph, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     contents = incidence(graph.bi.pairs, *graph.bi.shape).astype(np.float32)
+    blank = np.flatnonzero(~known & (np.diff(contents.indptr) > 0))
     rarity = np.log1p(len(known) / np.maximum(graph.bi.right_degrees.numpy(), 1))
     weighted = contents @ sparse.diags(rarity)
     lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(1)).ravel())
-    unit = sparse.diags(1 / np.maximum(lengths, 1e-9)) @ weighted
-    alike = sparse.coo_array(unit[~known] @ unit[known].T)
-    order = np.lexsort((-alike.col, alike.data, alike.row))
-    last = np.flatnonzero(np.diff(alike.row[order], append=-1))  # the best of each row
-    return np.flatnonzero(~known)[alike.row[order][last]], np.flatnonzero(known)[alike.col[order][last]]
+    unit = (sparse.diags(1 / np.maximum(lengths, 1e-9)) @ weighted).tocsr()
+    alike = sparse.csr_array(unit[blank] @ unit[known].T)
+    shares = np.diff(alike.indptr)
+    rows = np.flatnonzero(shares)
+    if not len(rows):
+        return rows, rows
+    best = np.maximum.reduceat(alike.data, alike.indptr[rows])
+    at = np.flatnonzero(alike.data == np.repeat(best, shares[rows]))
+    row, column = np.repeat(rows, shares[rows])[at], alike.indices[at]
+    order = np.lexsort((column, row))
+    _, first = np.unique(row[order], return_index=True)
+    return blank[rows], np.flatnonzero(known)[column[order][first]]
