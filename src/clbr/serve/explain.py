@@ -230,7 +230,8 @@ def _explained(
     after = None
     if edits is not None:
         after = place_of(edited(state.artefact, edits), user, bundle)
-        assert (after > k) if question == "why" else (after <= k)
+        if (after > k) != (question == "why"):
+            raise RuntimeError(f"edits that were seen to do it do not: place {after} of {k}")
     spent = edits is None and tried >= budget
     return Explanation(question, user, bundle, k, place, edits, things, swaps, after, tried, spent)
 
