@@ -13,8 +13,9 @@ from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Encoder, VectorRecommender
 from clbr.models.registry import make_model
 from clbr.serve.artefact import Artefact, open_artefact
+from clbr.serve.edits import contents_edits, history_edits
 from clbr.serve.recommend import of_left
-from clbr.serve.whatif import KEPT, ask_bundle, ask_user, audience, contents_edits, edited, factual, history_edits, idle
+from clbr.serve.whatif import KEPT, ask_bundle, ask_user, audience, edited, factual, idle
 from clbr.train.checkpoint import read_model
 
 Make = Callable[[str], Path]

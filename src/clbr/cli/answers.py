@@ -171,7 +171,8 @@ def whatif(
     """
     from clbr.cli import show_answers
     from clbr.serve.artefact import open_artefact
-    from clbr.serve.whatif import ask_bundle, ask_user, contents_edits, history_edits, idle, read_edits
+    from clbr.serve.edits import contents_edits, history_edits, read_edits
+    from clbr.serve.whatif import ask_bundle, ask_user, idle
     from clbr.train.environment import use_threads
 
     use_threads(threads)

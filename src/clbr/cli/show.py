@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from clbr.views.summary import Extreme, RelationSummary
 
 UNEDITED = "The views are the factual graph: nothing was edited."
-RELATIONS = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
 
@@ -107,6 +106,7 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
 
 def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Record_"]) -> None:
     """What views did, a column for each relation; means over the views. A rule that passes most pairs is told of."""
+    from clbr.views.edits import RELATION_NAMES
     from clbr.views.summary import LENIENT, mean_pass_rates
 
     if not lines:
@@ -130,11 +130,11 @@ def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Rec
         if rates:
             cells = [f"{rates[line.relation]:.2%}" if line.relation in rates else "-" for line in lines]
             rows.append([f"pass rate of {kind}", *cells])
-    table(title, ["mean over the views", *(RELATIONS[line.relation] for line in lines)], rows)
+    table(title, ["mean over the views", *(RELATION_NAMES[line.relation] for line in lines)], rows)
     for kind, setting in (("additions", "upper"), ("drops", "lower")):
         for relation, rate in passed[kind].items():
             if rate > LENIENT:
-                what = f"{RELATIONS[relation]}, {kind}: {rate:.0%} of the pairs judged passed, more than half"
+                what = f"{RELATION_NAMES[relation]}, {kind}: {rate:.0%} of the pairs judged passed, more than half"
                 console().print(f"\n{what}: too many for the rule to be a choice; set {setting} nearer to 1.")
 
 

@@ -122,6 +122,7 @@ def _number(value: float | None) -> str:
 
 def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, data: Path) -> None:
     from clbr.cli import show
+    from clbr.views.edits import RELATION_NAMES
 
     if noise is None:
         gone = f"{data} is no longer there (say where it lies with --data)"
@@ -133,7 +134,7 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, da
         return
     rows = [
         [
-            f"{show.RELATIONS[relation]}, {kind}",
+            f"{RELATION_NAMES[relation]}, {kind}",
             f"{x.edits:,}",
             f"{x.eta:.3f}",
             f"{x.low:.3f} to {x.high:.3f}",
@@ -146,7 +147,7 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, da
     show.table("\nNoise: the share eta of edits that contradict true preference", columns, rows)
     typer.echo("\nTheorem 1: the samples it asks for, as a multiple of those without noise")
     for relation, kinds in noise.items():
-        typer.echo(f"{show.RELATIONS[relation]}: {_bound(kinds['all'])}")
+        typer.echo(f"{RELATION_NAMES[relation]}: {_bound(kinds['all'])}")
 
 
 def _bound(noise: "Noise") -> str:
@@ -161,12 +162,13 @@ def _bound(noise: "Noise") -> str:
 
 def _show_rates(rates: "dict[Relation, PassRates]") -> None:
     from clbr.cli import show
+    from clbr.views.edits import RELATION_NAMES
 
     def percent(rate: "Rate") -> str:
         return f"{100 * rate.rate:.2f} ({100 * rate.low:.2f} to {100 * rate.high:.2f})"
 
     rows = [
-        [show.RELATIONS[relation], percent(x.hidden), percent(x.other), "-" if x.ratio is None else f"{x.ratio:.1f}"]
+        [RELATION_NAMES[relation], percent(x.hidden), percent(x.other), "-" if x.ratio is None else f"{x.ratio:.1f}"]
         for relation, x in rates.items()
     ]
     columns = ["", "hidden edges", "other unconnected pairs", "ratio"]

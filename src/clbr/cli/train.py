@@ -95,12 +95,12 @@ def _refuse_idle_selection(selection: Path, config: "RunConfig") -> None:
 
 
 def _warn_of_idle_edits(config: "RunConfig") -> None:
-    from clbr.cli.show import RELATIONS
     from clbr.models.registry import find_model
+    from clbr.views.edits import without_effect
 
     for relation in config.views.ratios if config.views else ():
         if relation not in find_model(config.model).relations:
-            what = f"{config.model} does not look at {RELATIONS[relation]} pairs: editing them is without effect"
+            what = without_effect(config.model, relation)
             typer.echo(f"warning: {what} (ratio_{relation} is taken as 0)", err=True)
 
 

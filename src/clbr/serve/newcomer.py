@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from clbr.errors import InputError
 from clbr.serve.artefact import Artefact
-from clbr.serve.whatif import State, contents_edits, edited, history_edits
+from clbr.serve.edits import contents_edits, history_edits
+from clbr.serve.whatif import State, edited
 
 
 def newcomer(artefact: Artefact, items: Sequence[int] = (), bundles: Sequence[int] = ()) -> State:

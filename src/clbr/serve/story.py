@@ -4,8 +4,9 @@ import numpy as np
 
 from clbr.data.world import World
 from clbr.serve.artefact import Artefact
+from clbr.serve.edits import history_edits
 from clbr.serve.recommend import of_left
-from clbr.serve.whatif import UserAnswer, ask_user, history_edits
+from clbr.serve.whatif import UserAnswer, ask_user
 
 HAS, LACKS = "keyboard", "mouse"
 PLACES = 5

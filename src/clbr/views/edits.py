@@ -14,7 +14,13 @@ from clbr.errors import InputError
 if TYPE_CHECKING:
     from clbr.graph.bundle_graph import BundleGraph
 
-RELATIONS: tuple[Relation, ...] = ("ub", "ui", "bi")
+RELATION_NAMES: dict[Relation, str] = {"ub": "user-bundle", "ui": "user-item", "bi": "bundle-item"}
+RELATIONS: tuple[Relation, ...] = tuple(RELATION_NAMES)
+
+
+def without_effect(model: str, relation: Relation) -> str:
+    """What to tell someone who edits a relation that a model does not look at."""
+    return f"{model} does not look at {RELATION_NAMES[relation]} pairs: editing them is without effect"
 
 
 @dataclass(frozen=True, eq=False)
