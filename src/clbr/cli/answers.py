@@ -1,6 +1,5 @@
 """clbr export, recommend, whatif and explain."""
 
-import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,10 +59,10 @@ def recommend(
 
     With --new-bundle-of, the other way round: the users whose lists a bundle of these items would stand highest in.
     """
-    from clbr.cli import show, show_answers
+    from clbr.cli import show_answers
     from clbr.serve.artefact import open_artefact
     from clbr.serve.newcomer import new_bundle, newcomer
-    from clbr.serve.recommend import best, recommend_all, refuse_k
+    from clbr.serve.recommend import best, refuse_k
     from clbr.serve.recommend import recommend as list_for
     from clbr.train.environment import use_threads
 
@@ -79,44 +78,36 @@ def recommend(
         refuse_k(opened, top)
         things = [opened.items.index(item) for item in new_bundle_of]
         show_answers.readers(opened, new_bundle(opened, things).places(opened.spare_bundle), top, json)
-        return
-    if all_:
-        if out is None or out.suffix != ".parquet":
-            raise InputError("--all: expected --out with a name that ends in .parquet")
+    elif all_:
         _refuse("--all", given | {"--json": json})
-        with show.progress("ranking", opened.about.users) as heard:
-            rows = recommend_all(opened, out, top, heard)
-        typer.echo(f"{out}: {rows:,} rows, {opened.about.users:,} users")
-        return
-    _refuse("a list on the terminal", {"--out": out})
-    limits: dict[str, Any] = {"allow": _bundles_of(opened, allow), "deny": _bundles_of(opened, deny) or ()}
-    limits |= {"diversity": diversity}
-    if user is not None:
-        found = list_for(opened, opened.users.index(user), top, keep_chosen=keep_chosen, **limits)
-        whose = f"user {opened.users.label(opened.users.index(user))}"
+        _everyone(opened, out, top)
     else:
-        items = [opened.items.index(item) for item in likes_item or ()]
-        bundles = [opened.bundles.index(bundle) for bundle in likes_bundle or ()]
-        state = newcomer(opened, items, bundles)
-        chosen = () if keep_chosen else bundles
-        found = best(opened, state.scores(opened.spare_user), top, chosen=chosen, **limits)
-        whose = "someone never seen"
-    if json:
-        listed = [show_answers.named(opened.bundles, place.bundle) | {"score": place.score} for place in found]
-        typer.echo(json_.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
-        return
-    if not found:
-        typer.echo(f"For {whose} no bundle is left: all are chosen, denied or not on the list of what is allowed.")
-        return
-    rows_ = [[opened.bundles.label(p.bundle), opened.bundles.id(p.bundle), f"{p.score:.3f}"] for p in found]
-    show.table(f"For {whose}", ["", "id", "score"], rows_)
-    if diversity and opened.about.diversity:
-        known = {float(share): cost["recall@20"] for share, cost in opened.about.diversity.items()}
-        near = min(known, key=lambda share: abs(share - diversity))
-        typer.echo(
-            f"On tune, diversity {near:g} finds {100 * known[near]:.2f} % of what users chose, "
-            f"none {100 * known[0.0]:.2f} %."
-        )
+        _refuse("a list on the terminal", {"--out": out})
+        limits: dict[str, Any] = {"allow": _bundles_of(opened, allow), "deny": _bundles_of(opened, deny) or ()}
+        limits |= {"diversity": diversity}
+        if user is not None:
+            number = opened.users.index(user)
+            whose = f"user {opened.users.label(number)}"
+            found = list_for(opened, number, top, keep_chosen=keep_chosen, **limits)
+        else:
+            items = [opened.items.index(item) for item in likes_item or ()]
+            bundles = [opened.bundles.index(bundle) for bundle in likes_bundle or ()]
+            scores = newcomer(opened, items, bundles).scores(opened.spare_user)
+            whose = "someone never seen"
+            found = best(opened, scores, top, chosen=() if keep_chosen else bundles, **limits)
+        show_answers.recommended(opened, user, whose, found, diversity, json)
+
+
+def _everyone(opened: "Artefact", out: Path | None, top: int) -> None:
+    """Every user's list, to a file."""
+    from clbr.cli import show
+    from clbr.serve.recommend import recommend_all
+
+    if out is None or out.suffix != ".parquet":
+        raise InputError("--all: expected --out with a name that ends in .parquet")
+    with show.progress("ranking", opened.about.users) as heard:
+        rows = recommend_all(opened, out, top, heard)
+    typer.echo(f"{out}: {rows:,} rows, {opened.about.users:,} users")
 
 
 def _refuse(what: str, options: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clbr.data.dataset import Nodes
     from clbr.serve.artefact import Artefact
     from clbr.serve.explain import Explanation
+    from clbr.serve.recommend import Place
     from clbr.serve.whatif import BundleAnswer, UserAnswer
 
 SHOWN = 10
@@ -31,6 +32,27 @@ def label(nodes: "Nodes", number: int) -> str:
     """A node for people: its name and, as one has to type it to ask on, its id."""
     name, id = nodes.label(number), nodes.id(number)
     return name if name == id else f"{name} ({id})"
+
+
+def recommended(
+    artefact: "Artefact", user: str | None, whose: str, found: "list[Place]", diversity: float, as_json: bool
+) -> None:
+    """A list, and what its diversity costs."""
+    bundles = artefact.bundles
+    if as_json:
+        listed = [named(bundles, place.bundle) | {"score": place.score} for place in found]
+        typer.echo(json.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
+        return
+    if not found:
+        typer.echo(f"For {whose} no bundle is left: all are chosen, denied or not on the list of what is allowed.")
+        return
+    rows = [[bundles.label(place.bundle), bundles.id(place.bundle), f"{place.score:.3f}"] for place in found]
+    table(f"For {whose}", ["", "id", "score"], rows)
+    if diversity and artefact.about.diversity:
+        known = {float(share): cost["recall@20"] for share, cost in artefact.about.diversity.items()}
+        near = min(known, key=lambda share: abs(share - diversity))
+        costs = f"diversity {near:g} finds {100 * known[near]:.2f} % of what users chose, none {100 * known[0.0]:.2f} %"
+        typer.echo(f"On tune, {costs}.")
 
 
 def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: bool) -> None:

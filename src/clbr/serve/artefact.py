@@ -136,8 +136,7 @@ class Artefact:
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """The vectors on the factual graph."""
-        self.refuse_without_vectors("vectors")
+        """The vectors on the factual graph; of a model that makes vectors."""
         found = self._tensors(VECTORS)
         levels, start = {}, 0
         for name, width in self.about.levels.items():
@@ -172,11 +171,6 @@ class Artefact:
         """Whether it can be asked what if."""
         kind = MODELS.get(self.about.model)
         return bool(self.about.levels) and kind is not None and issubclass(kind, Encoder) and bool(kind.relations)
-
-    def refuse_without_vectors(self, what: str) -> None:
-        """Refuse what only a model that turns a graph into vectors can do."""
-        if not self.about.levels:
-            raise InputError(f"{self.about.model} makes no vectors of a graph, so it has no {what}")
 
     def refuse_questions(self) -> None:
         """Refuse what-if where the model does not look at a graph."""

@@ -1,7 +1,6 @@
 """Making an artefact of a run."""
 
 import json
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,6 @@ def export(
     *,
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
-    told: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Make an artefact of a run at its best epoch; whole or not at all. `force` replaces an artefact, nothing else.
 
@@ -68,12 +66,10 @@ def export(
         raise InputError(f"{run}: has not been looked at on tune yet, so it has no best epoch; train it further")
     model = make_model(config.model, config.settings, dataset)
     read_model(run / BEST, model)
-    told("evaluating")
     graph = BundleGraph.of(dataset)
     result = evaluate(model.recommender(graph), dataset, split="test") if len(dataset.test) else None
     lines = [json.loads(line) for line in read_metrics(run)]
     best = max((line for line in lines if line["tune"]), key=lambda line: line["tune"][config.train.metric])
-    told("writing")
     wide = widened(model, config.model, config.settings, dataset)
     files, levels = _contents(wide, dataset)
     about = About(
@@ -96,7 +92,6 @@ def export(
         files={},
     )
     if len(dataset.tune):
-        told("measuring what diversity costs")
         some = np.unique(dataset.tune[:, 0])
         some = generator(config.seed, "users of diversity").permutation(some)[:DIVERSITY_USERS]
         inside = Artefact.of(out, about, wide, dataset)
