@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, World
+from clbr.evaluation.metrics import Headline
 from clbr.evaluation.significance import paired_p
 from clbr.experiments.cells import Cell, Placed
 from clbr.experiments.comparisons import compare
 from clbr.experiments.results import Results
-from clbr.experiments.spec import Metric, Spec
+from clbr.experiments.spec import Spec
 from clbr.experiments.store import PerUser, Record, Store
 from invented import cells, done, fill, spec
 
@@ -68,7 +69,7 @@ def test_a_known_difference_is_found_and_only_that(tiny: World) -> None:
 
 
 def test_values_are_those_of_the_seeds_that_both_have_done(tiny: World, tmp_path: Path) -> None:
-    plan, metric = spec(seeds=3), Metric.__args__[0]  # type: ignore[attr-defined]
+    plan, metric = spec(seeds=3), Headline.__args__[0]  # type: ignore[attr-defined]
     placed = cells(plan, tiny.dataset)
     skipped = {("original", 2), ("clbr", 0)}
     store = fill(

@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 Hits = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 PerUser = NDArray[np.float64]
+Headline = Literal["recall@20", "ndcg@20", "recall@40", "ndcg@40"]
+HEADLINE: tuple[Headline, ...] = get_args(Headline)
+"""What the literature reports."""
 
 
 def recall(hits: Hits, relevant: Counts, k: int) -> PerUser:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clbr.evaluation.metrics import PerUser
+from clbr.evaluation.metrics import Headline, PerUser
 from clbr.evaluation.significance import holm, paired_p
 from clbr.experiments.results import Group, Results, common_seeds
-from clbr.experiments.spec import Metric
 
 LEVEL = 0.05
 SEEDS_TO_TEST = 10
@@ -36,13 +35,13 @@ class Comparison:
         return self.seed_p is not None and self.seed_p < LEVEL
 
 
-Comparisons = dict[tuple[int, Metric], Comparison]
+Comparisons = dict[tuple[int, Headline], Comparison]
 """By the number of the group and the metric."""
 
 
 def compare(results: Results) -> Comparisons:
     """Every group that has a base with a seed in common, in every metric shown."""
-    raw: dict[tuple[int, Metric], tuple[float, float, float | None]] = {}
+    raw: dict[tuple[int, Headline], tuple[float, float, float | None]] = {}
     for number, group in enumerate(results.groups):
         base = results.base(group)
         if base is None or not (seeds := common_seeds(group, base)):

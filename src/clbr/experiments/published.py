@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from clbr.data.catalog import PARTIAL, PUBLISHED
 from clbr.data.dataset import BundleDataset
-from clbr.experiments.spec import METRICS
+from clbr.evaluation.metrics import HEADLINE
 
 
 class Figure(NamedTuple):
@@ -42,7 +42,7 @@ def published(table: str, dataset: str, model: str, arm: str) -> dict[str, Figur
     figures = zip(values["mean"], deviations, strict=True)
     return {
         metric: Figure(mean / 100, None if sd is None else sd / 100)
-        for metric, (mean, sd) in zip(METRICS, figures, strict=False)
+        for metric, (mean, sd) in zip(HEADLINE, figures, strict=False)
     }
 
 

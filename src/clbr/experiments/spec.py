@@ -2,17 +2,16 @@
 
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
 from clbr.errors import InputError
+from clbr.evaluation.metrics import HEADLINE, Headline
 from clbr.models.registry import find_model
 from clbr.train.settings import PARADIGMS
 
-Metric = Literal["recall@20", "ndcg@20", "recall@40", "ndcg@40"]
-METRICS: tuple[Metric, ...] = get_args(Metric)
 SHARE = "share"
 """Varied like a setting: the share of the training pairs that is kept."""
 
@@ -55,7 +54,7 @@ class Spec(Config):
     seeds: int = Field(10, ge=1, description="how many, counted from 0")
     arms: dict[str, Arm] = Field(min_length=1, description="ways to train, by name")
     baseline: str | None = Field(None, description="the arm that others are tested against; the first")
-    metrics: list[Metric] = Field(default_factory=lambda: list(METRICS), min_length=1, description="shown, on test")
+    metrics: list[Headline] = Field(default_factory=lambda: list(HEADLINE), min_length=1, description="shown, on test")
     figure: Literal["lines", "surface", "degrees", "embeddings"] | None = Field(None, description="what is drawn")
     published: Literal["overall", "augmentation", "constraint"] | None = Field(
         None, description="which of the paper's tables stands beside"

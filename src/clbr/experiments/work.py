@@ -12,9 +12,9 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.read import load
 from clbr.data.write import save
 from clbr.errors import InputError
+from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
-from clbr.experiments.spec import METRICS
 from clbr.experiments.store import Curve, PerUser, Record, Store
 from clbr.rng import generator
 from clbr.train.folder import best_recommender, read_config, read_metrics
@@ -91,7 +91,7 @@ def _sum_up(store: Store, cell: Cell, dataset: BundleDataset, counters: Counters
         environment=json.loads((folder / "environment.json").read_text()),
     )
     found = result.found(dataset.test, FOUND_AT)
-    return record, PerUser({name: result.per_user[name] for name in METRICS}, found)
+    return record, PerUser({name: result.per_user[name] for name in HEADLINE}, found)
 
 
 def _short(value: float) -> float:

@@ -13,11 +13,12 @@ from torch import Tensor
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
+from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import refuse_occupied, whole_folder, write_synced
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Encoder, Model
-from clbr.models.registry import build_model, make_model
+from clbr.models.registry import build_model
 from clbr.rng import generator
 from clbr.serve.artefact import (
     ABOUT,
@@ -36,11 +37,9 @@ from clbr.serve.artefact import (
 from clbr.serve.card import card
 from clbr.serve.recommend import diversity_cost
 from clbr.serve.segments import SEGMENTS, segment_users
-from clbr.train.checkpoint import read_model
-from clbr.train.folder import BEST, read_config, read_dataset, read_metrics, read_origin
+from clbr.train.folder import best_epoch, best_model, read_config, read_dataset, read_origin
 
 DIVERSITY_USERS = 300
-METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
 
 
 def export(
@@ -62,14 +61,11 @@ def export(
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
-    if not (run / BEST).exists():
-        raise InputError(f"{run}: has not been looked at on tune yet, so it has no best epoch; train it further")
-    model = make_model(config.model, config.settings, dataset)
-    read_model(run / BEST, model)
-    graph = BundleGraph.of(dataset)
-    result = evaluate(model.recommender(graph), dataset, split="test") if len(dataset.test) else None
-    lines = [json.loads(line) for line in read_metrics(run)]
-    best = max((line for line in lines if line["tune"]), key=lambda line: line["tune"][config.train.metric])
+    model, best = best_model(run, dataset), best_epoch(run, config)
+    assert best is not None  # it has best weights
+    result = None
+    if len(dataset.test):
+        result = evaluate(model.recommender(BundleGraph.of(dataset)), dataset, split="test")
     wide = widened(model, config.model, config.settings, dataset)
     files, levels = _contents(wide, dataset)
     about = About(
@@ -85,8 +81,8 @@ def export(
         bundles=len(dataset.bundles),
         items=len(dataset.items),
         best_epoch=best["number"],
-        tune={name: best["tune"][name] for name in METRICS if name in best["tune"]},
-        test={name: result[name] for name in METRICS} if result else {},
+        tune={name: best["tune"][name] for name in HEADLINE if name in best["tune"]},
+        test={name: result[name] for name in HEADLINE} if result else {},
         segments=_segments(result, dataset) if result else {},
         levels=levels,
         files={},
@@ -158,5 +154,5 @@ def _segments(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[str,
         mine = segment == number
         if mine.any():
             found[name] = {"users": float(mine.sum())}
-            found[name] |= {metric: float(result.per_user[metric][mine].mean()) for metric in METRICS}
+            found[name] |= {metric: float(result.per_user[metric][mine].mean()) for metric in HEADLINE}
     return found

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.read import load, read_bytes
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Recommender
+from clbr.models.interface import Model, Recommender
 from clbr.models.registry import make_model
 from clbr.train.checkpoint import read_model
 from clbr.train.settings import RunConfig
@@ -68,14 +68,25 @@ def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> B
     return dataset
 
 
-def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
-    """The recommender at a run's best epoch, on the training graph."""
+def best_epoch(folder: Path, config: RunConfig) -> dict[str, Any] | None:
+    """What a run wrote of its best epoch on tune; None if tune was not looked at yet."""
+    tuned = [line for line in map(json.loads, read_metrics(folder)) if line["tune"]]
+    return max(tuned, key=lambda line: line["tune"][config.train.metric], default=None)
+
+
+def best_model(folder: Path, dataset: BundleDataset) -> Model:
+    """The model at a run's best epoch."""
     config = read_config(folder)
     model = make_model(config.model, config.settings, dataset)
     if not (folder / BEST).exists():
         raise InputError(f"{folder}: has not been looked at on tune yet, so it has no best epoch; train it further")
     read_model(folder / BEST, model)
-    return model.recommender(BundleGraph.of(dataset))
+    return model
+
+
+def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
+    """The recommender at a run's best epoch, on the training graph."""
+    return best_model(folder, dataset).recommender(BundleGraph.of(dataset))
 
 
 def evaluate_run(

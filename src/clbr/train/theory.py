@@ -20,7 +20,7 @@ from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Encoder
 from clbr.models.registry import find_model, make_model
 from clbr.rng import generator, torch_generator
-from clbr.train.folder import read_config, read_dataset, read_metrics, read_origin
+from clbr.train.folder import best_epoch, read_config, read_dataset, read_metrics, read_origin
 from clbr.train.loop import make_optimiser, train
 from clbr.train.paradigms import make_sampler
 from clbr.train.settings import RunConfig, ViewsConfig
@@ -68,8 +68,7 @@ def read_curves(folder: Path, config: RunConfig) -> Curves | None:
         return None
     names = dict.fromkeys(name for line in looked for name in line["measures"])
     values = {name: [_finite(line["measures"].get(name)) for line in looked] for name in names}
-    tuned = [line for line in lines if line["tune"]]
-    best = max(tuned, key=lambda line: line["tune"][config.train.metric], default=lines[-1])
+    best = best_epoch(folder, config) or lines[-1]
     return Curves([line["number"] for line in looked], values, best["number"])
 
 
