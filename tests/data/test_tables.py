@@ -2,7 +2,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from clbr import BundleDataset, InputError, SplitConfig, import_tables, load, save
@@ -261,6 +261,7 @@ def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(
 @pytest.mark.parametrize("file", ["x.csv", "x.tsv", "x.parquet"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60), header=st.sampled_from([b"", b"user,bundle\n", b"user\tbundle\n", b"PAR1"]))
+@example(content=b"x\x01\x02\x01", header=b"")  # begins like a compressed stream
 def test_arbitrary_bytes_give_a_dataset_or_the_one_error(
     tmp_path: Path, tables: dict[str, Path], file: str, content: bytes, header: bytes
 ) -> None:

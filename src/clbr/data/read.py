@@ -19,7 +19,8 @@ from clbr.data.faults import explain_pairs, explain_shared, explain_size
 from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
 
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""What polars raises; an OSError where text begins like a compressed stream and is none."""
 SIZE_SUFFIX = "_data_size.txt"
 Kind = Literal["user", "bundle", "item"]
 KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
@@ -59,7 +60,7 @@ def _read_tables(folder: Path, sides: Mapping[str, tuple[Nodes, Nodes]]) -> Iter
     """For each file its distinct pairs, all in range, and how many rows repeated one."""
     try:  # all files at once, so that small ones do not leave a core idle
         frames = pl.collect_all([_scan(folder / file) for file in TABLES.values()])
-    except (*UNREADABLE, OSError):
+    except UNREADABLE:
         frames = [pl.DataFrame() for _ in TABLES]  # each gets a closer look below
     for (part, file), frame in zip(TABLES.items(), frames, strict=True):
         columns = _columns(frame, *sides[part]) or _read_closely(folder / file, *sides[part])
