@@ -13,6 +13,8 @@ from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.experiment import app as experiment_app
 from clbr.cli.floors import floors
+from clbr.cli.serve import EXAMPLE as SERVE_EXAMPLE
+from clbr.cli.serve import serve
 from clbr.cli.theory import EXAMPLE as THEORY_EXAMPLE
 from clbr.cli.theory import theory
 from clbr.cli.train import EXAMPLE, evaluate, train
@@ -42,6 +44,7 @@ app.command(epilog="Example: clbr export runs/first --out artefact")(export)
 app.command(epilog="Example: clbr recommend artefact --user 17 --top 10")(recommend)
 app.command(epilog="Example: clbr whatif artefact --user 17 --drop-item 3 --add-bundle 5", cls=OneSwap)(whatif)
 app.command(epilog="Example: clbr explain artefact --user 17 --bundle 5")(explain)
+app.command(epilog=SERVE_EXAMPLE)(serve)
 app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
 app.command(epilog="Example: clbr demo")(demo)
 

@@ -54,15 +54,21 @@ class Nodes:
         """What to show people: the name, or the id of a node without one."""
         return (self.names[index] if self.names is not None else None) or self.id(index)
 
-    def index(self, id: str) -> int:
-        """The number of the node with this outside id."""
+    def find(self, id: str) -> int | None:
+        """The number of the node with this outside id, if there is one."""
         if self.ids is not None:
-            if id not in self._index:
-                raise InputError(f"unknown {self.kind} '{id}', {_nearest_ids(id, self.ids)}")
-            return self._index[id]
-        if not (id.isascii() and id.isdigit() and int(id) < self.count):
+            return self._index.get(id)
+        known = id.isascii() and id.isdigit() and len(id) <= len(str(MAX_NODES)) and int(id) < self.count
+        return int(id) if known else None
+
+    def index(self, id: str) -> int:
+        """The number of the node with this outside id; an unknown one is refused with a hint."""
+        number = self.find(id)
+        if number is None and self.ids is not None:
+            raise InputError(f"unknown {self.kind} '{id}', {_nearest_ids(id, self.ids)}")
+        if number is None:
             raise InputError(f"unknown {self.kind} '{id}': expected a number from 0 to {self.count - 1}")
-        return int(id)
+        return number
 
 
 def _nearest_ids(id: str, ids: tuple[str, ...]) -> str:

@@ -167,7 +167,7 @@ def _grow_back(
 
 
 def _compile(kernel: Callable[..., None]) -> Any:
-    return numba.njit(parallel=True, fastmath=True, cache=True)(kernel) if available else None
+    return numba.njit(parallel=True, fastmath=True, cache=True, nogil=True)(kernel) if available else None
 
 
 roll: Any = numba.njit(cache=True)(_dice) if available else None

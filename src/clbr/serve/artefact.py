@@ -20,6 +20,7 @@ from typing import Any, Literal, Self
 import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -67,8 +68,8 @@ class About(Config):
 class Artefact:
     """A trained recommender, opened. Files are read, and their checksums looked at, when they are first needed."""
 
-    def __init__(self, folder: Path, about: About) -> None:
-        self.folder, self.about = folder, about
+    def __init__(self, folder: Path, about: About, mapped: bool = True) -> None:
+        self.folder, self.about, self.mapped = folder, about, mapped
 
     @classmethod
     def of(cls, folder: Path, about: About, model: Model, dataset: BundleDataset) -> Self:
@@ -191,6 +192,16 @@ class Artefact:
         for name in self.about.files:
             self._checked(name)
 
+    @cached_property
+    def card(self) -> str:
+        """What it is, in words."""
+        return self._checked(CARD).decode()
+
+    @property
+    def checksum(self) -> str:
+        """Of what it says about itself, all files' checksums included: two artefacts with the same one are the same."""
+        return about_checksum(self.about.model_dump(mode="json"))
+
     def _checked(self, name: str) -> bytes:
         path = self.folder / name
         content = read_bytes(path)
@@ -199,9 +210,11 @@ class Artefact:
         return content
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file, mapped into memory, after a look at its checksum."""
-        self._checked(name)
+        """The tensors of a file, after a look at its checksum: mapped into memory, or the very bytes looked at."""
+        content = self._checked(name)
         try:
+            if not self.mapped:
+                return load(content)
             with safe_open(self.folder / name, framework="pt") as file:
                 return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (it is no dict)
         except SafetensorError as error:
@@ -216,8 +229,11 @@ class Artefact:
         return Nodes(kind, count, tuple(ids) if ids else None, tuple(names) if names else None)
 
 
-def open_artefact(folder: str | Path) -> Artefact:
-    """Open an artefact. One that is not whole, or was made by a newer version, is refused."""
+def open_artefact(folder: str | Path, *, mapped: bool = True) -> Artefact:
+    """Open an artefact. One that is not whole, or was made by a newer version, is refused.
+
+    Mapped, it opens at once and needs its files for as long as it is used; otherwise they may change or go.
+    """
     folder = Path(folder)
     path = folder / ABOUT
     if not path.exists():
@@ -236,7 +252,7 @@ def open_artefact(folder: str | Path) -> Artefact:
     about = About.make(told, str(path))
     if missing := [name for name in about.files if not (folder / name).exists()]:
         raise InputError(f"{folder}: {missing[0]} is missing; export it again")
-    return Artefact(folder, about)
+    return Artefact(folder, about, mapped)
 
 
 def about_checksum(told: dict[str, Any]) -> str:

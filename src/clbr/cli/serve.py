@@ -1,0 +1,108 @@
+"""clbr serve."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from clbr.cli.answers import ArtefactFolder
+from clbr.cli.train import Threads
+from clbr.errors import InputError, require
+
+if TYPE_CHECKING:
+    from clbr.serve.web.words import Words
+
+TOKEN = "CLBR_TOKEN"
+SHORTEST = 16
+Log = Literal["info", "warning", "error"]
+EXAMPLE = "Example: clbr serve desk --words reader,list,book"
+
+
+def serve(
+    artefact: ArtefactFolder,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Where to listen; other than on this machine a token is needed.")] = (
+        "127.0.0.1"
+    ),
+    token_file: Annotated[
+        Path | None, typer.Option(help=f"A file that holds the token; or set {TOKEN}.", show_default=False)
+    ] = None,
+    words: Annotated[
+        str, typer.Option(help="What people call users, bundles and items; plurals after a slash.")
+    ] = "reader,list,item",
+    report: Annotated[
+        Path | None, typer.Option(help="A report that clbr experiment report made, to show.", show_default=False)
+    ] = None,
+    log: Annotated[Log, typer.Option(help="What is logged; info: every request.")] = "info",
+    threads: Threads = None,
+) -> None:
+    """Answer over HTTP, and serve a page to ask from: recommend, what if, why.
+
+    ARTEFACT may be a link: when it points to another artefact, that one is taken without dropping a request. POST
+    /admin/reload does the same. Ctrl-C stops when what is being answered is answered.
+    """
+    require("fastapi", "serve")
+    from clbr.serve.web.words import Words
+
+    token = _token(token_file)
+    if host not in ("127.0.0.1", "::1", "localhost") and token is None:
+        raise InputError(
+            f"--host {host}: others could reach it, so it needs a token: set {TOKEN}, or give --token-file, with at "
+            f"least {SHORTEST} letters that nobody can guess"
+        )
+    if report is not None and not report.is_file():
+        raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
+    run(artefact, host, port, token, Words.parse(words), report, log, threads)
+
+
+def run(
+    artefact: Path,
+    host: str,
+    port: int,
+    token: str | None,
+    words: "Words",
+    report: Path | None,
+    log: Log,
+    threads: int | None,
+) -> None:
+    """Listen until told to stop."""
+    import socket
+
+    from clbr.serve.web.app import House, make_app
+    from clbr.serve.web.desk import Desk
+    from clbr.serve.web.logs import configure
+    from clbr.serve.web.server import make_server
+    from clbr.train.environment import use_threads
+
+    use_threads(threads)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        raise InputError(f"cannot listen on {host}, port {port} ({error.strerror}); try another --port") from None
+    configure(log)
+    house = House(artefact, token, words, report)
+    desk = Desk(artefact)
+    server = make_server(make_app(house, desk), host, port)
+    about = desk.now.artefact.about
+    shown = f"[{host}]" if ":" in host else host
+    typer.echo(f"{about.model} on {about.data} answers at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops)")
+    server.run(sockets=[listening])
+
+
+def _token(file: Path | None) -> str | None:
+    """The token, never from the command line: everyone on the machine can read that."""
+    if file is not None:
+        from clbr.data.read import read_bytes
+
+        token, place = read_bytes(file).decode("utf-8", "replace").strip(), str(file)
+    elif TOKEN in os.environ:
+        token, place = os.environ[TOKEN].strip(), TOKEN
+    else:
+        return None
+    if len(token) < SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
+        raise InputError(f"{place}: expected a token of at least {SHORTEST} plain letters or digits, without spaces")
+    return token

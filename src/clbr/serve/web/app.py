@@ -1,0 +1,259 @@
+"""The service: routes that take a question, ask the engine and tell its answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+
+from clbr import __version__
+from clbr.errors import InputError
+from clbr.serve.web import answers, limits, schemas
+from clbr.serve.web.desk import Answer, Desk
+from clbr.serve.web.guard import Guard, answer_refusal
+from clbr.serve.web.measures import Measures
+from clbr.serve.web.refusals import RefusedError
+from clbr.serve.web.served import Served
+from clbr.serve.web.words import Words
+
+PAGE = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
+)
+WHY_NOT = {
+    400: "not a request that can be read",
+    401: "no token, or a wrong one",
+    403: "from another place than allowed",
+    404: "an unknown id",
+    408: "too slow",
+    409: "not with this artefact",
+    413: "too large",
+    422: "wrong or contradictory input",
+    429: "too much at once",
+}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.Refusal, "description": text} for status, text in WHY_NOT.items()
+}
+
+
+@dataclass(frozen=True)
+class House:
+    """What the service is told when it starts."""
+
+    artefact: Path
+    token: str | None = None
+    words: Words = field(default_factory=Words)
+    report: Path | None = None
+
+
+def make_app(house: House, desk: Desk) -> FastAPI:
+    """The application; the page is served beside it."""
+    measures = Measures()
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.create_task(desk.watch())
+        yield
+        watch.cancel()
+        with suppress(asyncio.CancelledError):
+            await watch
+        desk.close()
+
+    app = FastAPI(
+        title="clbr",
+        version=__version__,
+        summary="Bundles for users, what if, and why",
+        lifespan=living,
+        docs_url=None,  # it would be fetched from elsewhere
+        redoc_url=None,
+        responses=REFUSALS,
+    )
+    app.add_middleware(Guard, token=house.token, measures=measures)
+    app.add_exception_handler(InputError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse)
+    app.add_exception_handler(HTTPException, _refuse)
+    app.add_exception_handler(404, _refuse)
+    app.add_exception_handler(405, _refuse)
+    _add_looking(app, desk, house)
+    _add_asking(app, desk)
+    _add_house(app, desk, house, measures)
+    return app
+
+
+def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
+    """What is there."""
+
+    @app.get("/api/about", response_model=schemas.About)
+    async def about() -> Response:
+        """The recommender: what it is, how good, and what people call its nodes."""
+        return _told(desk.now, answers.about(desk.now, house.words, house.report is not None))
+
+    @app.get("/api/find", response_model=schemas.Search)
+    async def find(
+        kind: schemas.Kind,
+        text: Annotated[str, Query(max_length=limits.TEXT, examples=["sea"])] = "",
+        limit: Annotated[int, Query(ge=1, le=limits.FOUND)] = 10,
+    ) -> Response:
+        """Users, bundles or items by id or name; without a text those with the most edges."""
+        return _told(desk.now, answers.find(desk.now, kind, text, limit))
+
+    @app.get("/api/user", response_model=schemas.User)
+    async def user(id: Annotated[schemas.Id, Query(examples=["17"])]) -> Response:
+        """A user and what she has chosen."""
+        return _told(desk.now, answers.user(desk.now, id))
+
+    @app.get("/api/bundle", response_model=schemas.Bundle)
+    async def bundle(id: Annotated[schemas.Id, Query(examples=["5"])]) -> Response:
+        """A bundle and what is in it."""
+        return _told(desk.now, answers.bundle(desk.now, id))
+
+    @app.get("/api/item", response_model=schemas.Item)
+    async def item(id: Annotated[schemas.Id, Query(examples=["3"])]) -> Response:
+        """An item and where it is."""
+        return _told(desk.now, answers.item(desk.now, id))
+
+    @app.get("/api/recommend", response_model=schemas.List)
+    async def recommend(
+        user: Annotated[schemas.Id, Query(examples=["17"])],
+        top: Annotated[int, Query(ge=1, le=limits.TOP)] = 20,
+        diversity: Annotated[float, Query(ge=0, le=1)] = 0.0,
+        keep_chosen: bool = False,
+    ) -> Response:
+        """A user's best bundles."""
+        asked = schemas.AskList.model_construct(user=user, top=top, diversity=diversity, keep_chosen=keep_chosen)
+        return _told(desk.now, answers.recommend(desk.now, asked))
+
+
+def _add_asking(app: FastAPI, desk: Desk) -> None:
+    """What has to be worked out."""
+
+    async def work_out(answer: Callable[[Served, Any], BaseModel], asked: BaseModel) -> Response:
+        served = desk.now  # the same from the first line of an answer to the last
+        return _told(served, await desk.ask(lambda: answer(served, asked)))
+
+    @app.post("/api/recommend", response_model=schemas.List)
+    async def recommend_with(asked: schemas.AskList) -> Response:
+        """A user's best bundles, or those of someone never seen, within limits."""
+        return await work_out(answers.recommend, asked)
+
+    @app.post("/api/recommend/batch", response_model=schemas.Lists)
+    async def recommend_batch(asked: schemas.AskLists) -> Response:
+        """The lists of several users."""
+        return await work_out(answers.recommend_batch, asked)
+
+    @app.post("/api/whatif/user", response_model=schemas.UserAnswer)
+    async def whatif_user(asked: schemas.AskUser) -> Response:
+        """A user's list if her history were different."""
+        return await work_out(answers.whatif_user, asked)
+
+    @app.post("/api/whatif/bundle", response_model=schemas.BundleAnswer)
+    async def whatif_bundle(asked: schemas.AskBundle) -> Response:
+        """A bundle's audience if its contents were different."""
+        return await work_out(answers.whatif_bundle, asked)
+
+    @app.post("/api/explain", response_model=schemas.Why)
+    async def explain(asked: schemas.AskWhy) -> Response:
+        """Why a bundle is in a user's list, or what would bring it there."""
+        return await work_out(answers.explain, asked)
+
+    @app.post("/api/suggest", response_model=schemas.Swaps)
+    async def suggest(asked: schemas.AskSwaps) -> Response:
+        """The swaps that gain a bundle the most audience."""
+        return await work_out(answers.suggest, asked)
+
+
+def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> None:
+    """The house itself: probes, measures, the page, another artefact."""
+
+    @app.post("/admin/reload", response_model=schemas.Swapped)
+    async def reload() -> schemas.Swapped:
+        """Take the artefact that lies in the folder now; one that does not hold is refused and nothing changes."""
+        before, after = await desk.reload()
+        return schemas.Swapped(before=before, after=after)
+
+    @app.get("/live", response_model=schemas.Status)
+    async def live() -> schemas.Status:
+        """Whether the process answers."""
+        return schemas.Status(status="live")
+
+    @app.get("/ready", response_model=schemas.Status)
+    async def ready() -> schemas.Status:
+        """Whether it may be asked: it listens only once an artefact is open and warm."""
+        return schemas.Status(status="ready")
+
+    @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def metrics() -> Response:
+        """For Prometheus."""
+        return Response(measures.text(desk), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/report", response_class=Response, include_in_schema=house.report is not None)
+    async def report() -> Response:
+        """The experiment report, if there is one."""
+        if house.report is None:
+            raise RefusedError(404, "there is no experiment report: start with --report PAGE.html")
+        content = await asyncio.to_thread(house.report.read_bytes)
+        return Response(content, media_type="text/html", headers={"content-security-policy": REPORT_POLICY})
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> Response:
+        return _page("index.html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page(name: str) -> Response:
+        return _page(name)
+
+
+def _page(name: str) -> Response:
+    """A file of the page, by its plain name."""
+    shelf = files("clbr.serve.web") / "page"
+    stem, _, kind = name.rpartition(".")
+    if kind not in PAGE or not stem.replace("-", "").replace("_", "").isalnum() or not (shelf / name).is_file():
+        raise RefusedError(404, f"no file '{name[:60]}' here; the page is at /")
+    headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
+    return Response((shelf / name).read_bytes(), media_type=f"{PAGE[kind]}; charset=utf-8", headers=headers)
+
+
+def _told(served: Served, answer: BaseModel) -> Response:
+    """An answer, and which artefact gave it."""
+    return Response(answer.model_dump_json(), media_type="application/json", headers={"x-artefact": served.id})
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """What was wrong, in one sentence."""
+    refusal = _as_refusal(request, error)
+    sent: list[Any] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    await answer_refusal(keep, refusal, request.scope["request_id"])
+    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return Response(sent[1]["body"], refusal.status, headers)
+
+
+def _as_refusal(request: Request, error: Exception) -> RefusedError:
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query"))
+        return RefusedError(422, f"{where}: {first['msg']}" if where else str(first["msg"]))
+    if isinstance(error, HTTPException):
+        hints = {404: f"nothing at {request.url.path[:100]}: /openapi.json lists what there is"}
+        hints[405] = f"not with {request.method}: /openapi.json lists what there is"
+        return RefusedError(error.status_code, hints.get(error.status_code, str(error.detail)))
+    return RefusedError(422, str(error))
+
+
+__all__ = ["Answer", "House", "make_app"]

@@ -1,0 +1,95 @@
+"""The desk: which artefact answers now, who may ask it, and when another takes its place."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from clbr.errors import InputError
+from clbr.serve.artefact import ABOUT
+from clbr.serve.web import limits
+from clbr.serve.web.refusals import RefusedError
+from clbr.serve.web.served import Served
+
+Answer = TypeVar("Answer")
+LOOK_SECONDS = 1.0
+"""From one look at the artefact's folder to the next."""
+log = logging.getLogger("clbr.serve")
+
+
+class Desk:
+    """Answers by one artefact at a time; questions that need computing wait in line for one thread.
+
+    One, because compiled kernels that run on all cores gain nothing from a second beside them.
+    """
+
+    def __init__(self, folder: Path, answer_seconds: float = limits.ANSWER_SECONDS) -> None:
+        self.folder, self.answer_seconds = folder, answer_seconds
+        self.now = Served.open(folder)
+        self.seen = self._signature()
+        self.thread = ThreadPoolExecutor(1, "desk")
+        self.waiting = 0
+        self.changes: dict[str, int] = {"swapped": 0, "refused": 0}
+        self.changing = asyncio.Lock()
+
+    async def ask(self, question: Callable[[], Answer]) -> Answer:
+        """Compute an answer; refused if too many wait already, or if it takes too long."""
+        if self.waiting >= limits.WAITING:
+            raise RefusedError(429, f"{self.waiting} questions are waiting already: ask again in a moment")
+        future = self._compute(question)
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.answer_seconds)
+        except TimeoutError:
+            future.add_done_callback(lambda done: done.exception())  # nobody waits for it any more
+            raise RefusedError(
+                408,
+                f"no answer within {self.answer_seconds:g} seconds: ask for fewer edits, a shorter list, less budget",
+            ) from None
+
+    def _compute(self, question: Callable[[], Answer]) -> "asyncio.Future[Answer]":
+        self.waiting += 1
+        future = asyncio.get_running_loop().run_in_executor(self.thread, question)
+        future.add_done_callback(lambda _: self._finished())
+        return future
+
+    def _finished(self) -> None:
+        self.waiting -= 1
+
+    async def reload(self) -> tuple[str, str]:
+        """Take what lies in the folder now; what does not hold is refused, and the old one goes on answering."""
+        async with self.changing:
+            before, self.seen = self.now.id, self._signature()
+            try:
+                self.now = await self._compute(lambda: Served.open(self.folder))
+            except (InputError, OSError) as error:
+                self.changes["refused"] += 1
+                log.error("artefact refused", extra={"told": {"why": str(error), "artefact": before}})
+                raise RefusedError(409, f"{error}; {before} goes on answering") from None
+            self.changes["swapped"] += 1
+            log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
+            return before, self.now.id
+
+    async def watch(self) -> None:
+        """Reload when the folder is another one, as when a link was changed, or holds another artefact."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._signature() != self.seen:
+                try:
+                    await self.reload()
+                except RefusedError:
+                    continue  # told in the log; the next change is looked at again
+
+    def _signature(self) -> tuple[str, int, int] | None:
+        """What changes when there is something new; None while it is not there."""
+        try:
+            path = (self.folder / ABOUT).resolve(strict=True)
+            told = path.stat()
+        except (OSError, RuntimeError):
+            return self.seen if hasattr(self, "seen") else None
+        return str(path), told.st_ino, told.st_mtime_ns
+
+    def close(self) -> None:
+        """Let what runs come to its end."""
+        self.thread.shutdown(wait=False, cancel_futures=True)

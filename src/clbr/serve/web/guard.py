@@ -1,0 +1,143 @@
+"""Before any route: request ids, token, hosts, limits on size, time and number; after it: log and measures.
+
+Plain ASGI: the framework's own middleware costs more than a recommendation does.
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+import re
+import secrets
+from time import perf_counter
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clbr.serve.web import limits
+from clbr.serve.web.measures import Measures
+from clbr.serve.web.refusals import RefusedError
+
+OPEN = re.compile(r"/|/page/[^/]*|/live|/ready")
+"""Paths that need no token: the page holds no data."""
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
+SAFETY = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+log = logging.getLogger("clbr.serve")
+
+
+class Guard:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, token: str | None, measures: Measures) -> None:
+        self.app, self.measures = app, measures
+        self.token = f"Bearer {token}".encode() if token else None
+        self.inside = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status, artefact = perf_counter(), 500, ""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        request = given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        scope["request_id"] = request
+
+        async def tell(message: Message) -> None:
+            nonlocal status, artefact
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                told = message.setdefault("headers", [])
+                artefact = next((value.decode() for name, value in told if name == b"x-artefact"), "")
+                message["headers"] = [*told, (b"x-request-id", request.encode()), *SAFETY]
+            await send(message)
+
+        self.inside += 1
+        self.measures.inside.set(self.inside)
+        try:
+            self._look(scope, headers)
+            await self.app(scope, await _whole(receive, headers), tell)
+        except RefusedError as refusal:
+            await answer_refusal(tell, refusal, request)
+        finally:
+            self.inside -= 1
+            self.measures.inside.set(self.inside)
+            seconds = perf_counter() - start
+            route = getattr(scope.get("route"), "path", "other")
+            self.measures.answered(route, status, seconds)
+            level = logging.INFO if status < 500 else logging.ERROR
+            if log.isEnabledFor(level):
+                told = {"request": request, "method": scope["method"], "path": scope["path"], "status": status}
+                log.log(level, "answered", extra={"told": told | {"ms": round(1e3 * seconds, 2), "artefact": artefact}})
+
+    def _look(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """Refuse what may not come in."""
+        if self.inside > limits.AT_ONCE:
+            raise RefusedError(429, f"{limits.AT_ONCE} requests are being answered already: ask again in a moment")
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self.token is None and not LOOPBACK.fullmatch(host):  # a page elsewhere could have its name point here
+            raise RefusedError(403, "without a token this service answers on this machine only: ask for 127.0.0.1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and _place(origin) != host:
+            raise RefusedError(403, "requests from pages of another origin are not answered")
+        if self.token is not None and not OPEN.fullmatch(scope["path"]):
+            shown = headers.get(b"authorization", b"")
+            if not hmac.compare_digest(shown, self.token):
+                raise RefusedError(401, "a token is needed: send it as Authorization: Bearer TOKEN")
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length[:20]) > limits.BODY:
+            raise RefusedError(413, f"a request of {int(length[:20]):,} bytes: at most {limits.BODY:,} are read")
+
+
+async def _whole(receive: Receive, headers: dict[bytes, bytes]) -> Receive:
+    """The body, read whole: it stays within its size and arrives in time, or is refused."""
+    if b"content-length" not in headers and b"transfer-encoding" not in headers:
+        return receive
+    body, more = bytearray(), True
+    try:
+        async with asyncio.timeout(limits.BODY_SECONDS):
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > limits.BODY:
+                    raise RefusedError(413, f"more than {limits.BODY:,} bytes: at most so many are read")
+    except TimeoutError:
+        raise RefusedError(408, f"the request did not arrive within {limits.BODY_SECONDS:g} seconds") from None
+    read = False
+
+    async def again() -> Message:
+        nonlocal read
+        if read:  # what comes now is that the client goes away
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    return again
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
+async def answer_refusal(send: Send, refusal: RefusedError, request: str) -> None:
+    """Say what was wrong."""
+    content = json.dumps({"error": str(refusal), "request": request}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    extra: dict[int, Any] = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1")}
+    if refusal.status in extra:
+        headers.append(extra[refusal.status])
+    if refusal.status in (408, 413):
+        headers.append((b"connection", b"close"))  # the rest of the body is not waited for
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

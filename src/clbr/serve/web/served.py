@@ -1,0 +1,76 @@
+"""An artefact as the service uses it: read whole, warm, and with its nodes ready to be searched."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from clbr.data.dataset import Nodes
+from clbr.serve.artefact import Artefact, open_artefact
+from clbr.serve.find import Catalogue
+from clbr.serve.segments import SEGMENTS, Segment, segment_users
+from clbr.serve.web import schemas
+from clbr.serve.web.refusals import RefusedError
+from clbr.serve.whatif import edited, factual
+from clbr.views.edits import EdgeEdits
+
+
+class Served:
+    """One artefact, which never changes: a request that took hold of it is answered by it alone."""
+
+    def __init__(self, artefact: Artefact) -> None:
+        self.artefact = artefact
+        self.id = artefact.checksum[:12]
+        graph = artefact.graph
+        chosen, has = graph.ub.left_degrees[:-1].numpy(), graph.ui.left_degrees[:-1].numpy()
+        self.chosen_by = graph.ub.right_degrees.numpy().astype(np.int64)
+        self.item_users = graph.ui.right_degrees.numpy().astype(np.int64)
+        self.catalogues: dict[schemas.Kind, Catalogue] = {
+            "user": Catalogue(artefact.users, (chosen + has).astype(np.int64)),
+            "bundle": Catalogue(artefact.bundles, graph.bi.left_degrees[:-1].numpy().astype(np.int64)),
+            "item": Catalogue(artefact.items, graph.bi.right_degrees.numpy().astype(np.int64)),
+        }
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Read and check all of it, and ask it once, so that nobody has to wait for what is only done once.
+
+        Its files may change or go afterwards.
+        """
+        artefact = open_artefact(folder.resolve(), mapped=False)
+        artefact.check()
+        served = cls(artefact)
+        assert artefact.card and artefact.recommender  # read now
+        for catalogue in served.catalogues.values():
+            catalogue.find("a", 1)
+        if artefact.can_ask:
+            factual(artefact).scores(0)
+            edited(artefact, EdgeEdits())
+        return served
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """Of each user."""
+        numbers = segment_users(self.artefact.chosen, self.artefact.about.users)
+        return [SEGMENTS[number] for number in numbers]
+
+    def number(self, kind: schemas.Kind, id: str) -> int:
+        """The number of a node by its id."""
+        found = self.artefact.nodes(kind).find(id)
+        if found is None:
+            raise RefusedError(404, f"unknown {kind} '{id}': look it up with /api/find?kind={kind}&text=...")
+        return found
+
+    def numbers(self, kind: schemas.Kind, ids: list[str]) -> tuple[int, ...]:
+        """The numbers of several nodes."""
+        return tuple(self.number(kind, id) for id in ids)
+
+    def node(self, kind: schemas.Kind, number: int) -> schemas.Node:
+        """A node as people know it."""
+        return node(self.artefact.nodes(kind), number)
+
+
+def node(nodes: Nodes, number: int) -> schemas.Node:
+    """A node as people know it."""
+    return schemas.Node(id=nodes.id(number), name=nodes.names[number] if nodes.names else None)

@@ -1,0 +1,59 @@
+"""Listening, and stopping: requests that are being answered come to their end."""
+
+import asyncio
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from clbr.serve.web import limits
+
+GRACE_SECONDS = 15
+"""In which what is being answered may come to its end after the signal to stop."""
+IDLE_SECONDS = 75
+"""For which a connection without a request is kept."""
+
+
+class Patient(HttpToolsProtocol):
+    """Waits for the head of a request, but not for ever: a client that drips it is left."""
+
+    patience: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Begin to wait with the first bytes of a head."""
+        if self.patience is None and (self.cycle is None or self.cycle.response_complete):
+            self.patience = self.loop.call_later(limits.BODY_SECONDS, self.transport.close)
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        """It has come."""
+        self._rest()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def _rest(self) -> None:
+        if self.patience is not None:
+            self.patience.cancel()
+            self.patience = None
+
+
+def make_server(app: Any, host: str, port: int) -> uvicorn.Server:
+    """A server that is not yet listening."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=Patient,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=limits.BODY,
+    )
+    return uvicorn.Server(config)
