@@ -77,20 +77,19 @@ def run(
 
     use_threads(threads)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
+        listening = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise InputError(f"cannot listen on {host}, port {port} ({error.strerror}); try another --port") from None
-    configure(log)
-    house = House(artefact, token, words, report)
-    desk = Desk(artefact)
-    server = make_server(make_app(house, desk), host, port)
-    about = desk.now.artefact.about
-    shown = f"[{host}]" if ":" in host else host
-    typer.echo(f"{about.model} on {about.data} answers at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops)")
-    server.run(sockets=[listening])
+    with listening:
+        desk = Desk(artefact)
+        server = make_server(make_app(House(artefact, token, words, report), desk), host, port)
+        about = desk.now.artefact.about
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
+        typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
+        configure(log)
+        server.run(sockets=[listening])
 
 
 def _token(file: Path | None) -> str | None:

@@ -17,8 +17,6 @@ from clbr.serve.web.served import Served, node
 from clbr.serve.web.words import Words
 from clbr.serve.whatif import ask_bundle, ask_user, factual, idle
 
-__all__ = ["about", "bundle", "explain", "find", "item", "recommend", "recommend_batch", "suggest", "user"]
-
 
 def about(served: Served, words: Words, report: bool) -> schemas.About:
     """The recommender, and what people call its nodes."""

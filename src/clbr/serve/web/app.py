@@ -8,14 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
 from clbr import __version__
 from clbr.errors import InputError
 from clbr.serve.web import answers, limits, schemas
-from clbr.serve.web.desk import Answer, Desk
+from clbr.serve.web.desk import Desk
 from clbr.serve.web.guard import Guard, answer_refusal
 from clbr.serve.web.measures import Measures
 from clbr.serve.web.refusals import RefusedError
@@ -83,8 +84,6 @@ def make_app(house: House, desk: Desk) -> FastAPI:
     app.add_exception_handler(InputError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
-    app.add_exception_handler(404, _refuse)
-    app.add_exception_handler(405, _refuse)
     _add_looking(app, desk, house)
     _add_asking(app, desk)
     _add_house(app, desk, house, measures)
@@ -254,6 +253,3 @@ def _as_refusal(request: Request, error: Exception) -> RefusedError:
         hints[405] = f"not with {request.method}: /openapi.json lists what there is"
         return RefusedError(error.status_code, hints.get(error.status_code, str(error.detail)))
     return RefusedError(422, str(error))
-
-
-__all__ = ["Answer", "House", "make_app"]

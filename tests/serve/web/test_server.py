@@ -1,0 +1,157 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from typed import Run
+
+TOKEN = "a-token-that-nobody-guesses"
+
+
+@contextmanager
+def serving(*words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A service in a process of its own, and its address."""
+    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", *words, "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "answers at" in line, line + (process.stderr.read() if process.stderr else "")
+    try:
+        yield process, line.split("answers at ")[1].split()[0]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def folder(artefact_of: Callable[[str], Path]) -> Path:
+    return artefact_of("crosscbr")
+
+
+def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
+    artefact_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    link = tmp_path / "current"
+    link.symlink_to(artefact_of("crosscbr"))
+    with serving(str(link), "--log", "error") as (_, address):
+        seen: dict[str, set[str]] = {}
+        wrong: list[str] = []
+        stop = threading.Event()
+
+        def load() -> None:
+            with httpx2.Client(base_url=address) as client:
+                while not stop.is_set():
+                    for answer in (
+                        client.get("/api/recommend", params={"user": "17", "top": 5}),
+                        client.post("/api/whatif/user", json={"user": "17", "add_bundles": ["5"], "top": 5}),
+                    ):
+                        if answer.status_code != 200:
+                            wrong.append(answer.text)
+                        told = json.dumps(answer.json().get("places") or answer.json()["moves"])
+                        seen.setdefault(answer.headers["x-artefact"] + str(answer.url), set()).add(told)
+
+        threads = [threading.Thread(target=load) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        swaps = []
+        for model in ("bgcn", "crosscbr", "bgcn"):
+            (tmp_path / "next").symlink_to(artefact_of(model))
+            (tmp_path / "next").rename(link)
+            swaps.append(httpx2.post(f"{address}/admin/reload", timeout=60).json()["after"])
+            time.sleep(0.3)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong and len(set(swaps)) == 2
+    assert len(seen) == 4 and all(len(told) == 1 for told in seen.values())  # two artefacts, two questions
+
+
+def test_a_signal_lets_the_last_answer_come_to_its_end(folder: Path) -> None:
+    with serving(str(folder)) as (process, address):
+        answers: list[int] = []
+        thread = threading.Thread(
+            target=lambda: answers.append(
+                httpx2.post(f"{address}/api/suggest", json={"bundle": "5"}, timeout=60).status_code
+            )
+        )
+        thread.start()
+        while "clbr_questions_waiting 1.0" not in httpx2.get(f"{address}/metrics").text and not answers:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        thread.join(60)
+        _, log = process.communicate(timeout=60)
+    assert answers == [200]
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {"time", "level", "what", "request", "method", "path", "status", "ms", "artefact"} == set(lines[0])
+    assert [line["path"] for line in lines if line["what"] == "answered"][-1] == "/api/suggest"
+
+
+def test_slow_clients_are_left_and_others_answered(folder: Path) -> None:
+    code = (
+        "from clbr.serve.web import limits; limits.BODY_SECONDS = 0.3; from clbr.cli import main; import sys; "
+        f"sys.argv = ['clbr', 'serve', {str(folder)!r}, '--port', '0']; main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = process.stdout.readline().split("answers at ")[1].split()[0]
+    host, port = address.removeprefix("http://").split(":")
+    try:
+        place = (host, int(port))
+        with socket.create_connection(place, 30) as head, socket.create_connection(place, 30) as body:
+            head.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+            body.sendall(
+                b"POST /api/whatif/user HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                b'Content-Length: 1000\r\n\r\n{"user": '
+            )
+            assert httpx2.get(f"{address}/live").status_code == 200
+            assert body.recv(4096).startswith(b"HTTP/1.1 408")
+            assert head.recv(4096) == b""  # closed
+            assert httpx2.get(f"{address}/live").status_code == 200
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_token_of_the_environment_is_asked_for_and_never_logged(folder: Path) -> None:
+    with serving(str(folder), "--host", "0.0.0.0", CLBR_TOKEN=TOKEN) as (process, address):
+        address = address.replace("0.0.0.0", "127.0.0.1")
+        assert httpx2.get(f"{address}/api/about").status_code == 401
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        assert httpx2.get(f"{address}/api/about", headers=headers).status_code == 200
+        process.send_signal(signal.SIGINT)
+        out, log = process.communicate(timeout=60)
+    assert TOKEN not in out + log and '"status": 401' in log
+
+
+def test_bad_options_are_refused(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLBR_TOKEN", raising=False)
+    short = tmp_path / "token"
+    short.write_text("short")
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = str(taken.getsockname()[1])
+    for words, message in (
+        (["--host", "0.0.0.0"], "needs a token"),
+        (["--token-file", str(short)], "at least 16"),
+        (["--token-file", str(tmp_path / "none")], "none"),
+        (["--words", "reader"], "expected three"),
+        (["--report", str(tmp_path / "none.html")], "no such file"),
+        (["--port", port], "try another --port"),
+        (["--log", "everything"], "'everything'"),
+    ):
+        code, _, told = run("serve", str(folder), *words)
+        assert code == 2 and message in told, told
+    code, _, told = run("serve", str(tmp_path), "--port", "0")
+    assert code == 2 and "no artefact there" in told
+    taken.close()
