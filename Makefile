@@ -8,14 +8,22 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests and benchmarks load torch before clbr, which then comes too late to ask for it: threads that wait, sleep.
 export OMP_WAIT_POLICY ?= passive
+SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo -n)
 
-.PHONY: demo test test-slow lint format docs benchmarks clean
+.PHONY: demo test test-slow lint browser format docs benchmarks clean
 
 demo: $(READY)
 	@$(BIN)/clbr demo
 
-test: lint
+test: lint browser
 	$(BIN)/pytest
+
+# The page is tested in a real browser: Debian's, where there is apt. Elsewhere those tests say that they are skipped.
+browser:
+	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || { \
+	  echo "installing chromium, for the tests of the page (once)"; \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium >/dev/null; } \
+	  || echo "chromium could not be installed: the tests of the page are skipped"
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,11 +12,17 @@ if TYPE_CHECKING:
 SEEDS, SETTINGS = 3, {"epochs": 30, "rate": 0.005, "batch": 512}
 
 
-def demo() -> None:
+def demo(
+    serve: Annotated[bool, typer.Option("--serve", help="Go straight to the page: ask it yourself.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve; 0: any that is free.")] = 8000,
+) -> None:
     """See it work: a small simulated shop, what everyone should beat, and a model with and without what-ifs.
 
-    Takes about half a minute; writes nothing.
+    Takes about half a minute; writes nothing. With --serve a model is trained, in seconds, and its page opened.
     """
+    if serve:
+        _page(port)
+        return
     from clbr.cli import show
     from clbr.data.describe import describe
     from clbr.data.simulate import simulate
@@ -48,7 +54,9 @@ def demo() -> None:
         "  clbr views runs/bgcn                          what its views changed\n"
         "  clbr export runs/bgcn --out desk              a recommender to ask\n"
         "  clbr whatif desk --user 17 --add-item 3       what if she had that?\n"
-        "  clbr data import --help                       the same with three tables of your own"
+        "  clbr serve desk                               the same on a page, and for programs\n"
+        "  clbr data import --help                       the same with three tables of your own\n"
+        "\nOr see it on a page: clbr demo --serve"
     )
 
 
@@ -94,3 +102,26 @@ def _both_ways(world: "World") -> None:
     typer.echo("")
     show.views("What the views changed (seed 0)", summarise(BundleGraph.of(dataset), edits), records)
     typer.echo("\n" + story)
+
+
+def _page(port: int) -> None:
+    """The page on a model that was trained for it."""
+    from clbr.cli import show
+    from clbr.cli.serve import run
+    from clbr.data.simulate import simulate
+    from clbr.errors import require
+    from clbr.serve.export import export
+    from clbr.serve.web.words import Words
+    from clbr.train.environment import use_threads
+    from clbr.train.run import start
+    from clbr.train.settings import compose
+
+    require("fastapi", "serve")
+    use_threads(None)
+    dataset = simulate("tiny").dataset
+    with TemporaryDirectory() as space:
+        with show.progress("training CrossCBR on a small simulated shop", None):
+            config = compose(dataset.name, "crosscbr", changes=SETTINGS)
+            start(Path(space) / "run", config, dataset)
+            desk = export(Path(space) / "run", Path(space) / "desk", data=dataset)
+        run(desk, port=port, words=Words.parse("customer,bundle,thing"), log="error", browse=True)

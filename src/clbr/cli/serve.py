@@ -1,6 +1,7 @@
 """clbr serve."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -53,21 +54,25 @@ def serve(
         )
     if report is not None and not report.is_file():
         raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
-    run(artefact, host, port, token, Words.parse(words), report, log, threads)
+    named = Words.parse(words)
+    run(artefact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
 
 
 def run(
     artefact: Path,
-    host: str,
+    *,
+    host: str = "127.0.0.1",
     port: int,
-    token: str | None,
+    token: str | None = None,
     words: "Words",
-    report: Path | None,
-    log: Log,
-    threads: int | None,
+    report: Path | None = None,
+    log: Log = "info",
+    threads: int | None = None,
+    browse: bool = False,
 ) -> None:
-    """Listen until told to stop."""
+    """Listen until told to stop; open a browser on it, if asked to and if someone is there to see it."""
     import socket
+    import webbrowser
 
     from clbr.serve.web.app import House, make_app
     from clbr.serve.web.desk import Desk
@@ -89,6 +94,8 @@ def run(
         address = f"http://{shown}:{listening.getsockname()[1]}"
         typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
         configure(log)
+        if browse and sys.stdout.isatty():
+            webbrowser.open(address)
         server.run(sockets=[listening])
 
 

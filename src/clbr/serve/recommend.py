@@ -77,7 +77,7 @@ def best(
     found = found[found >= 0]
     if diversity and len(found):
         found = _diverse(artefact, found, scores[found], k, diversity)
-    return [Place(int(bundle), float(scores[bundle])) for bundle in found]
+    return [Place(*place) for place in zip(found.tolist(), scores[found].tolist(), strict=True)]
 
 
 def _diverse(artefact: Artefact, candidates: Tensor, scores: Tensor, k: int, diversity: float) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.losses import adaptive, constant
+from clbr.losses import adaptive, constant, info_nce
 from clbr.models.interface import Batch, Embeddings, Encoder, Model
 from clbr.models.layers import unit_rows
 from clbr.rng import generator, torch_generator
@@ -145,6 +145,8 @@ class Counterfactual(Paradigm):
             there, here = unit_rows(view), unit_rows(real)
             if config.constraint == "adaptive":
                 terms.append(adaptive(there, here, weight, config.tau, config.distance))
+            elif config.constraint == "contrastive":
+                terms.append(info_nce(here, there, here.new_ones(len(here)), config.tau))
             else:
                 terms.append(constant(there, here, config.threshold, config.tau, config.distance, config.hinge))
         return torch.stack(terms).mean()

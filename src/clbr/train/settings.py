@@ -62,7 +62,9 @@ class ViewsConfig(Config):
     confident: float = Field(0.1, gt=0, le=1, description="casr: the top share of a user's bundles that may be added")
     view_weight: float = Field(1.0, ge=0, description="of the task on the view; the factual task has weight 1")
     view_positives: bool = Field(False, description="the task on the view learns the view's choices, not the factual")
-    constraint: Literal["adaptive", "constant", "none"] = Field("adaptive", description="between view and fact")
+    constraint: Literal["adaptive", "constant", "contrastive", "none"] = Field(
+        "adaptive", description="between view and fact; contrastive: adaptive's own and others as a log ratio"
+    )
     distance: Literal["exponential", "cosine"] = Field("exponential", description="D of the constraint")
     tau: float = Field(1.0, gt=0, description="temperature of the exponential distance")
     omega_u: float = Field(0.1, ge=0, description="weight of the users' constraint")
