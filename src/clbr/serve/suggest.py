@@ -87,17 +87,15 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
             pulls += level.users[near] @ level.items.T
     pulls /= len(inside)
     lead = lead[near][:, None]
-    # A smooth count, so that items which nearly bring someone in are told from those which do not move her.
     width = pulls.std().clamp(min=1e-9)
-    worth = torch.sigmoid((lead + pulls - pulls[:, inside].mean(1, keepdim=True)) / width).sum(0)
+    worth = _readers(lead + pulls - pulls[:, inside].mean(1, keepdim=True), width)
     worth[inside] = -torch.inf
     worth[list(avoid)] = -torch.inf  # what was taken out is not offered again
     coming = worth.topk(min(SWAPPED, len(worth))).indices
     coming = coming[worth[coming] > -torch.inf]
     leaving = inside[pulls[:, inside].sum(0).argsort(stable=True)[:SWAPPED]]
     swaps = lead[:, :, None] + pulls[:, coming][:, None, :] - pulls[:, leaving][:, :, None]  # (near, leaving, coming)
-    gains = torch.sigmoid(swaps / width).sum(0)
-    order = gains.flatten().argsort(descending=True, stable=True)
+    order = _readers(swaps, width).flatten().argsort(descending=True, stable=True)
     chosen: list[Swap] = []
     for code in order.tolist():
         swap = Swap(int(leaving[code // len(coming)]), int(coming[code % len(coming)]))
@@ -106,6 +104,11 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
         if len(chosen) == LOOKS:
             break
     return chosen
+
+
+def _readers(leads: Tensor, width: Tensor) -> Tensor:
+    """How many would have it; of equal numbers more where others are nearer to it."""
+    return (leads > 0).sum(0) + torch.sigmoid(leads / width).mean(0)
 
 
 def _leads(state: State, bundle: int, k: int) -> Tensor:

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import torch
 
 from clbr.data.dataset import Nodes
+from clbr.errors import InputError
 from clbr.serve.artefact import Artefact, open_artefact
 from clbr.serve.find import Catalogue
 from clbr.serve.segments import SEGMENTS, Segment, segment_users
@@ -45,8 +47,14 @@ class Served:
         for catalogue in served.catalogues.values():
             catalogue.find("a", 1)
         if artefact.can_ask:
-            factual(artefact).scores(0)
-            edited(artefact, EdgeEdits())
+            then, now = factual(artefact), edited(artefact, EdgeEdits())
+            if not torch.allclose(then.users, now.users, atol=1e-3) or not torch.allclose(
+                then.bundles, now.bundles, atol=1e-3
+            ):
+                raise InputError(
+                    f"{folder}: its lists were made by another version of clbr ({artefact.about.version}) than would "
+                    "answer what if, and the two do not agree; export it again"
+                )
         return served
 
     @cached_property
