@@ -133,6 +133,23 @@ def test_losses_are_the_task_on_both_graphs_and_the_constraint(model: str, tiny:
         assert found[name].item() == pytest.approx(term.item(), rel=1e-4), name
 
 
+def test_the_contrastive_constraint_is_the_log_of_adaptives_two_parts(tiny: World) -> None:
+    encoder, graph, batch = setting("lightgcn", tiny)
+    views = ViewsConfig(omega_u=0.3, omega_b=0.7, nodes=None, constraint="contrastive", tau=0.2)
+    found = Counterfactual(views, [one_edit(tiny)], 0, TrainConfig()).epoch(
+        encoder, graph, 1, torch_generator(0, "noise")
+    )(batch)
+    fact, counter = encoder.encode(graph), encoder.encode(one_edit(tiny).apply(graph))
+    for name, weight, side, nodes in (
+        ("users", 0.3, "users", batch.ub.left),
+        ("bundles", 0.7, "bundles", batch.ub.chosen),
+    ):
+        here, there = (normalize(getattr(x.levels["bundle"], side)[nodes.unique()]) for x in (fact, counter))
+        alike = (here @ there.T / 0.2).exp()
+        expected = -(alike.diagonal() / alike.sum(1)).log().mean()
+        assert found[f"constraint {name}"].item() == pytest.approx(weight * expected.item(), rel=1e-4)
+
+
 def test_a_view_without_edits_is_the_factual_graph_and_is_as_near_as_can_be(tiny: World) -> None:
     encoder, graph, batch = setting("rgcn", tiny)
     way = Counterfactual(ViewsConfig(constraint="constant", hinge=False), [EdgeEdits()], 0, TrainConfig())

@@ -53,6 +53,7 @@ PARADIGMS: dict[str, Grid] = {
         "ratio_ub": RATIOS,
         "ratio_ui": RATIOS,
         "ratio_bi": RATIOS,
+        "constraint": ["adaptive", "contrastive"],
         "omega_u": OMEGAS,
         "omega_b": OMEGAS,
         "lambda_u": [0.0, 0.5, 1.0, 2.0],
@@ -67,7 +68,7 @@ PARADIGMS: dict[str, Grid] = {
     "casr": {"ratio_ub": RATIOS[1:], "confident": [0.01, 0.05, 0.1, 0.3], "view_weight": WEIGHTS},
 }
 
-CONSTRAINED = ("omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up")
+CONSTRAINED = ("constraint", "omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up")
 """Settings of the constraint, idle without one."""
 
 
