@@ -84,6 +84,7 @@ def test_a_list_keeps_to_what_is_allowed(client: TestClient, desk: Artefact) -> 
     allowed = [desk.bundles.id(bundle) for bundle in (1, 2, 3)]
     told = ask(client, "/api/recommend", user=user_id(desk), allow=allowed, deny=allowed[:1], keep_chosen=True)
     assert {place["id"] for place in told["places"]} == set(allowed[1:])
+    assert ask(client, "/api/recommend", user=user_id(desk), allow=[])["places"] == []
 
 
 def test_someone_never_seen_is_recommended_to_by_her_likes(client: TestClient, desk: Artefact) -> None:
@@ -340,7 +341,19 @@ def test_a_report_is_shown_where_there_is_one(folder: Path, client: TestClient, 
         answer = other.get("/report")
         assert answer.text == page.read_text() and "sandbox" in answer.headers["content-security-policy"]
         assert other.get("/api/about").json()["report"]
+        page.unlink()
+        refused(other.get("/report"), 404, "report.html")
     refused(client.get("/report"), 404, "--report")
+
+
+def test_a_fault_of_the_service_is_logged_and_says_no_more_than_that(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("clbr.serve.web.answers.about", lambda *_: 1 / 0)
+    with open_house(folder) as client:
+        refused(client.get("/api/about"), 500, "the log knows")
+        assert client.get("/live").status_code == 200
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_words_have_plurals() -> None:

@@ -201,7 +201,10 @@ def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> No
         """The experiment report, if there is one."""
         if house.report is None:
             raise RefusedError(404, "there is no experiment report: start with --report PAGE.html")
-        content = await asyncio.to_thread(house.report.read_bytes)
+        try:
+            content = await asyncio.to_thread(house.report.read_bytes)
+        except OSError as error:
+            raise RefusedError(404, f"{house.report.name}: {error.strerror}") from None
         return Response(content, media_type="text/html", headers={"content-security-policy": REPORT_POLICY})
 
     @app.get("/", include_in_schema=False)

@@ -63,10 +63,11 @@ class Desk:
             before, self.seen = self.now.id, self._signature()
             try:
                 self.now = await self._compute(lambda: Served.open(self.folder))
-            except (InputError, OSError) as error:
+            except Exception as error:  # whatever is wrong with it, the old one goes on
                 self.changes["refused"] += 1
-                log.error("artefact refused", extra={"told": {"why": str(error), "artefact": before}})
-                raise RefusedError(409, f"{error}; {before} goes on answering") from None
+                why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
+                log.error("artefact refused", extra={"told": {"why": why, "artefact": before}})
+                raise RefusedError(409, f"{why}; {before} goes on answering") from None
             self.changes["swapped"] += 1
             log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
             return before, self.now.id

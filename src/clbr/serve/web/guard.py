@@ -44,16 +44,16 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, artefact = perf_counter(), 500, ""
+        start, status, artefact, begun = perf_counter(), 500, "", False
         headers: dict[bytes, bytes] = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         request = given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope["request_id"] = request
 
         async def tell(message: Message) -> None:
-            nonlocal status, artefact
+            nonlocal status, artefact, begun
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, begun = message["status"], True
                 told = message.setdefault("headers", [])
                 artefact = next((value.decode() for name, value in told if name == b"x-artefact"), "")
                 message["headers"] = [*told, (b"x-request-id", request.encode()), *SAFETY]
@@ -66,6 +66,11 @@ class Guard:
             await self.app(scope, await _whole(receive, headers), tell)
         except RefusedError as refusal:
             await answer_refusal(tell, refusal, request)
+        except Exception:  # a fault of ours: told in full to the log, and to nobody else
+            log.exception("failed", extra={"told": {"request": request, "path": scope["path"]}})
+            if begun:
+                raise
+            await answer_refusal(tell, RefusedError(500, "something went wrong here; the log knows what"), request)
         finally:
             self.inside -= 1
             self.measures.inside.set(self.inside)
