@@ -1,6 +1,7 @@
 """The desk: which artefact answers now, who may ask it, and when another takes its place."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,7 @@ class Desk:
                 why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
                 log.error("artefact refused", extra={"told": {"why": why, "artefact": before}})
                 raise RefusedError(409, f"{why}; {before} goes on answering") from None
+            await self._compute(gc.collect)  # an artefact and its vectors hold on to each other
             self.changes["swapped"] += 1
             log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
             return before, self.now.id
