@@ -1,0 +1,62 @@
+// Who has a bundle among their first: before and after, by how much is known of them, and who comes and goes.
+
+import { h, put } from "/page/dom.js";
+import { drawBars } from "/page/draw.js";
+import { blank, linkTo } from "/page/state.js";
+import { called, capital, count, figure, many, segment } from "/page/words.js";
+
+const SHOWN = 12; // names, until all are asked for
+
+export function audience() {
+  const [heading, large, said] = [h("h3"), h("p.large"), h("p.told")];
+  const key = h("p.key.quiet", { "aria-hidden": "true" }, h("span.before", {}, "before"), h("span.after", {}, "now"));
+  const bars = h("ul.bars");
+  const [entered, left] = [people("come"), people("go")];
+  const element = h("div.audience", {}, heading, large, said, key, bars, h("div.people", {}, entered.element, left.element));
+
+  function show(answer, changed) {
+    heading.textContent = `${capital(many("user"))} who have it among their first ${answer.top}`;
+    const figures = answer.before === answer.after ? [figure(answer.after)] : [h("s", {}, figure(answer.before)), " → ", figure(answer.after)];
+    put(large, h("strong", {}, ...figures), ` of ${count(answer.users, "user")}`);
+    said.textContent = changed ? words(answer) : `Remove, add or swap ${many("item")}, and watch who comes and goes.`;
+    key.hidden = !changed;
+    bars.classList.toggle("changed", changed);
+    drawBars(bars, Object.entries(answer.segments).map(([name, part]) => ({
+      key: name, label: capital(segment(name)), note: `of ${figure(part.users)}`, before: part.before, after: part.after,
+    })));
+    entered.show(answer.entered, answer.entered_count, changed);
+    left.show(answer.left, answer.left_count, changed);
+  }
+
+  return { element, show, words };
+}
+
+/** The change in a sentence. */
+function words(answer) {
+  const by = answer.after - answer.before;
+  if (answer.entered_count + answer.left_count === 0) return `Your changes leave its ${many("user")} as they were.`;
+  const change = by === 0 ? "As many as before" : `${count(Math.abs(by), "user")} ${by > 0 ? "more" : "fewer"}`;
+  const ways = [[answer.entered_count, "come"], [answer.left_count, "go"]];
+  return `${change}: ${ways.filter(([some]) => some > 0).map(([some, way]) => `${figure(some)} ${way}`).join(", ")}.`;
+}
+
+function people(way) {
+  const [heading, list] = [h("h4"), h("ul.names")];
+  const more = h("button.quiet.more", { type: "button" });
+  const element = h("div", { hidden: true }, heading, list, more);
+
+  function show(nodes, number, changed) {
+    element.hidden = !changed || number === 0;
+    heading.textContent = `${figure(number)} ${way}`;
+    const entry = (node) => h("li", {}, h("a", { href: linkTo("readers", blank("readers", node.id)) }, called("user", node)));
+    put(list, nodes.slice(0, SHOWN).map(entry));
+    more.hidden = nodes.length <= SHOWN;
+    more.textContent = `Show ${figure(nodes.length - SHOWN)} more`;
+    more.onclick = () => {
+      put(list, nodes.map(entry), number > nodes.length && h("li.quiet", {}, `and ${count(number - nodes.length, "user")} more`));
+      more.hidden = true;
+      list.children[SHOWN].firstElementChild.focus();
+    };
+  }
+  return { element, show };
+}

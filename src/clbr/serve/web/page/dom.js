@@ -1,0 +1,89 @@
+// Nodes of the page. Whatever comes from data becomes a text node or an attribute, so that markup in a name stays text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element: h("button.quiet", {onclick, "aria-label": "Undo"}, "text", node). A property that is null or false is left out. */
+export function h(name, properties = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  return fill(document.createElement(tag), classes, properties, children);
+}
+
+/** The same for pictures. */
+export function svg(name, properties = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  return fill(document.createElementNS(SVG, tag), classes, properties, children);
+}
+
+function fill(element, classes, properties, children) {
+  if (classes.length) element.classList.add(...classes);
+  for (const [key, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+/** Puts children in the place of all that was there. */
+export function put(parent, ...children) {
+  parent.replaceChildren(...children.flat().filter(Boolean));
+  return parent;
+}
+
+/**
+ * Makes the children of a list those of `things`, in their order. An element whose key stays is kept, so that focus
+ * and open answers stay where they are.
+ */
+export function keyed(list, things, keyOf, make, update) {
+  const known = new Map([...list.children].map((child) => [child.dataset.key, child]));
+  const wanted = things.map((thing) => {
+    const key = String(keyOf(thing));
+    const element = known.get(key) ?? make(thing);
+    element.dataset.key = key;
+    update(element, thing);
+    return element;
+  });
+  const kept = new Set(wanted);
+  for (const child of [...list.children]) if (!kept.has(child)) child.remove();
+  // Moving an element takes focus from it, so the one with focus stays and the others go around it.
+  const focused = wanted.findIndex((element) => element.contains(document.activeElement));
+  if (focused >= 0 && wanted[focused].parentElement === list) {
+    wanted.slice(0, focused).forEach((element) => list.insertBefore(element, wanted[focused]));
+    wanted.slice(focused + 1).forEach((element) => list.append(element));
+  } else list.append(...wanted);
+}
+
+let saying = [];
+let timer;
+/** Says something to those who do not see the page; what comes close together is said together. */
+export function announce(text) {
+  saying.push(text.replace(/\.$/, ""));
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    document.getElementById("said").textContent = `${saying.join(". ")}.`;
+    saying = [];
+  }, 300);
+}
+
+const PATHS = {
+  strike: "M4 4l8 8M12 4l-8 8",
+  back: "M3.5 8a4.5 4.5 0 1 0 1.6-3.4M5.4 2v3h3",
+  swap: "M3 5.5h9M9.5 3 12 5.5 9.5 8M13 10.5H4M6.5 8 4 10.5 6.5 13",
+  undo: "M6 3 3 6l3 3M3 6h6.5a3.5 3.5 0 0 1 0 7H6",
+  redo: "M10 3l3 3-3 3M13 6H6.5a3.5 3.5 0 0 0 0 7H10",
+  link: "M7 9.5 9.5 7M6.5 5.5l1.7-1.7a2.8 2.8 0 0 1 4 4L10.5 9.5M9.5 10.5l-1.7 1.7a2.8 2.8 0 0 1-4-4L5.5 6.5",
+  light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6M8 1.5v1.6M8 12.9v1.6M1.5 8h1.6M12.9 8h1.6M3.4 3.4l1.1 1.1M11.5 11.5l1.1 1.1M12.6 3.4l-1.1 1.1M4.5 11.5l-1.1 1.1",
+  dark: "M13 9.4A5.3 5.3 0 0 1 6.6 3a5.3 5.3 0 1 0 6.4 6.4z",
+};
+
+/** A drawn sign, which says nothing to screen readers: the button around it has a label. */
+export function icon(name) {
+  const line = svg("path", { d: PATHS[name], fill: "none", stroke: "currentColor", "stroke-width": 1.5, "stroke-linecap": "round", "stroke-linejoin": "round" });
+  return svg("svg.icon", { viewBox: "0 0 16 16", "aria-hidden": "true" }, line);
+}
+
+/** A button with a sign, and words for those who do not see it. */
+export function iconButton(name, label, onclick, properties = {}) {
+  return h("button.icon-button", { type: "button", "aria-label": label, title: label, onclick, ...properties }, icon(name));
+}

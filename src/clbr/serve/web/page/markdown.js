@@ -1,0 +1,70 @@
+// The part of Markdown that a model card uses, as nodes: headings, paragraphs, lists, tables, **strong**, *em*, `code`, links.
+
+import { h } from "/page/dom.js";
+
+const INLINE = /\*\*([^*]+)\*\*|\*([^*]+)\*|`([^`]+)`|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/g;
+
+/** The text as nodes; headings begin at `level`. */
+export function markdown(text, level = 2) {
+  return blocks(text.split(/\r?\n/)).map((lines) => block(lines, level));
+}
+
+/** Lines that belong together; a heading stands alone. */
+function blocks(lines) {
+  const found = [];
+  let open = false;
+  for (const line of lines) {
+    const heading = /^#{1,6} /.test(line);
+    if (!line.trim()) open = false;
+    else if (open && !heading) found.at(-1).push(line);
+    else {
+      found.push([line]);
+      open = !heading;
+    }
+  }
+  return found;
+}
+
+function block(lines, level) {
+  const [first] = lines;
+  const heading = /^(#{1,6}) (.*)/.exec(first);
+  if (heading) return h(`h${Math.min(6, heading[1].length + level - 1)}`, {}, inline(heading[2]));
+  if (/^[-*] /.test(first)) return h("ul", {}, entries(lines, /^[-*] /));
+  if (/^\d+\. /.test(first)) return h("ol", {}, entries(lines, /^\d+\. /));
+  if (first.startsWith("|") && /^\|[\s:|-]+$/.test(lines[1] ?? "")) return table(lines);
+  return h("p", {}, inline(lines.join(" ")));
+}
+
+/** A line that does not begin an entry goes on with the one before. */
+function entries(lines, begin) {
+  const found = [];
+  for (const line of lines) {
+    if (begin.test(line)) found.push(line.replace(begin, ""));
+    else found[found.length - 1] += ` ${line.trim()}`;
+  }
+  return found.map((entry) => h("li", {}, inline(entry)));
+}
+
+function table(lines) {
+  const cells = (line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => cell.trim());
+  const row = (line) => cells(line).map((cell, at) => (at === 0 ? h("th", { scope: "row" }, inline(cell)) : h("td", {}, inline(cell))));
+  const head = cells(lines[0]).map((cell) => h("th", { scope: "col" }, inline(cell)));
+  // A wide table is scrolled by itself, also with the keyboard, so that the page never is.
+  return h("div.scroll", { tabindex: "0", role: "group", "aria-label": `Table: ${cells(lines[0]).join(", ")}` },
+    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, lines.slice(2).map((line) => h("tr", {}, row(line))))));
+}
+
+function inline(text) {
+  const found = [];
+  let end = 0;
+  for (const match of text.matchAll(INLINE)) {
+    const [whole, strong, em, code, words, address] = match;
+    found.push(text.slice(end, match.index));
+    if (strong) found.push(h("strong", {}, strong));
+    else if (em) found.push(h("em", {}, em));
+    else if (code) found.push(h("code", {}, code));
+    else found.push(h("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, words));
+    end = match.index + whole.length;
+  }
+  return [...found, text.slice(end)].filter((part) => part !== "");
+}

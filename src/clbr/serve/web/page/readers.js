@@ -1,0 +1,88 @@
+// The first tab: a reader, her history, her list, and what it would be had her history been different.
+
+import { get, post } from "/page/api.js";
+import { askPanel } from "/page/ask.js";
+import { announce, h, put } from "/page/dom.js";
+import { briefBar, cannotAsk, deskTab, subjectHead, trustNote } from "/page/desk.js";
+import { ranking, summary } from "/page/ranking.js";
+import { searchBox } from "/page/search.js";
+import { blank, change, edited, editsOf, state } from "/page/state.js";
+import { thingGroup } from "/page/things.js";
+import { toolbar } from "/page/toolbar.js";
+import { attempt, busy } from "/page/trouble.js";
+import { called, capital, many, one, segment, word } from "/page/words.js";
+
+/** Fills the panel; `show()` brings it up to date with the state. */
+export function readersTab(panel, about) {
+  const question = `Whose ${many("bundle")} shall we look at?`;
+  return deskTab(panel, { tab: "readers", kind: "user", question, make: (body, reader, again) => readerDesk(body, reader, about, again) });
+}
+
+function readerDesk(body, reader, about, again) {
+  const name = called("user", reader);
+  const bar = toolbar("readers");
+  const group = (kind, nodes) => ({ nodes, ...thingGroup({
+    tab: "readers", kind, title: `${capital(many(kind))} she chose`, none: `She has chosen no ${word(kind)} yet.`, strike: "Strike out", struck: "struck out", editable: about.can_ask,
+  }) });
+  const groups = [group("bundle", reader.bundles), group("item", reader.items)];
+  const heading = h("h3");
+  const told = h("p.told");
+  const warnings = h("div");
+  const trouble = h("div");
+  const [note, brief] = [trustNote(), briefBar(heading)];
+  const list = ranking(about.can_ask ? explain : null);
+  const answer = h("div");
+  const wanted = about.can_ask && searchBox({
+    kind: "bundle", label: `Another ${word("bundle")}: what would it take?`, placeholder: `Find ${one("bundle")}`,
+    taken: (id) => (reader.bundles.some((bundle) => bundle.id === id) ? "she has it" : null),
+    choose: (bundle) => put(answer, askPanel({ user: reader, bundle, close: () => { put(answer); wanted.input.focus(); } })),
+  });
+  put(body, subjectHead(name, reader, `${capital(segment(reader.segment))}`), bar.element, !about.can_ask && cannotAsk(about),
+    h("div.columns", {},
+      h("section.card", { "aria-label": "History" }, groups.map((part) => part.element)),
+      h("section.card.main", { "aria-label": "List" }, 
+        h("div.list-head", {}, h("div", {}, heading, told), wanted && wanted.element), answer, trouble, warnings, list.element)),
+    brief.element, note.element);
+
+  let length = state.top;
+
+  function explain(bundle, row, button) {
+    const open = row.querySelector(".answer");
+    const close = () => { row.querySelector(".answer")?.remove(); button.setAttribute("aria-expanded", "false"); button.focus(); };
+    if (open) return close();
+    button.setAttribute("aria-expanded", "true");
+    return row.append(askPanel({ user: reader, bundle, close }));
+  }
+
+  async function show(now, signal) {
+    bar.show();
+    if (length !== state.top) body.querySelectorAll(".answer").forEach((panel) => panel.remove()); // they spoke of another length
+    length = state.top;
+    heading.textContent = `Her first ${state.top} ${many("bundle")}`;
+    await Promise.all(groups.map((part) => part.show(part.nodes)));
+    const ask = about.can_ask ? () => askMoves(now, signal) : () => askPlain(now, signal);
+    await attempt(trouble, async () => {
+      const found = await busy(list.element, ask);
+      put(trouble);
+      const words = summary(found.moves, edited(now), found.top);
+      list.show(found.moves, edited(now), found.top);
+      told.textContent = words ?? (about.can_ask ? "Strike out or add something in her history, and watch what moves." : "");
+      put(warnings, found.warnings.map((warning) => h("p.warning", {}, warning)));
+      note.show(found.note);
+      brief.show(words);
+      if (words) announce(words);
+    }, again, edited(now) ? [["Take all changes back", () => change("readers", blank("readers", now.id))]] : []);
+  }
+  return { title: name, show };
+}
+
+function askMoves(now, signal) {
+  return post("/api/whatif/user", { user: now.id, ...editsOf(now), top: state.top }, signal);
+}
+
+/** The list alone, told as moves that go nowhere. */
+async function askPlain(now, signal) {
+  const found = await get("/api/recommend", { user: now.id, top: state.top }, signal);
+  const moves = found.places.map((place) => ({ ...place, before: place.place, after: place.place }));
+  return { moves, top: found.top, warnings: [], note: null };
+}

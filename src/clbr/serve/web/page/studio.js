@@ -1,0 +1,53 @@
+// The second tab: a bundle, what is in it, and who would have it in their lists were it different.
+
+import { post } from "/page/api.js";
+import { audience } from "/page/audience.js";
+import { announce, h, put } from "/page/dom.js";
+import { briefBar, cannotAsk, deskTab, subjectHead, trustNote } from "/page/desk.js";
+import { blank, change, edited, editsOf, state } from "/page/state.js";
+import { suggestions } from "/page/suggest.js";
+import { thingGroup } from "/page/things.js";
+import { toolbar } from "/page/toolbar.js";
+import { attempt, busy } from "/page/trouble.js";
+import { called, capital, count, many, word } from "/page/words.js";
+
+/** Fills the panel; `show()` brings it up to date with the state. */
+export function studioTab(panel, about) {
+  const question = `Which ${word("bundle")} shall we work on?`;
+  return deskTab(panel, { tab: "studio", kind: "bundle", question, make: (body, bundle, again) => bundleDesk(body, bundle, about, again) });
+}
+
+function bundleDesk(body, bundle, about, again) {
+  const name = called("bundle", bundle);
+  const bar = toolbar("studio");
+  const contents = thingGroup({
+    tab: "studio", kind: "item", title: `${capital(many("item"))} in it`, none: `There is no ${word("item")} in it.`,
+    strike: "Remove", struck: "removed", editable: about.can_ask, swaps: true,
+  });
+  const picture = audience();
+  const swaps = suggestions(bundle);
+  const [trouble, warnings, note, brief] = [h("div"), h("div"), trustNote(), briefBar(picture.element)];
+  put(body, subjectHead(name, bundle, `Chosen by ${count(bundle.chosen_by, "user")}`), about.can_ask ? bar.element : cannotAsk(about),
+    h("div.columns", {},
+      h("section.card", { "aria-label": "Contents" }, contents.element),
+      about.can_ask && h("section.card.main", { "aria-label": "Audience" }, trouble, warnings, picture.element, swaps.element)),
+    brief.element, note.element);
+
+  async function show(now, signal) {
+    bar.show();
+    await contents.show(bundle.items);
+    if (!about.can_ask) return;
+    swaps.show();
+    await attempt(trouble, async () => {
+      const asked = { bundle: now.id, ...editsOf(now), top: state.top };
+      const answer = await busy(picture.element, () => post("/api/whatif/bundle", asked, signal));
+      put(trouble);
+      put(warnings, answer.warnings.map((warning) => h("p.warning", {}, warning)));
+      picture.show(answer, edited(now));
+      note.show(answer.note);
+      brief.show(edited(now) ? picture.words(answer) : null);
+      if (edited(now)) announce(picture.words(answer));
+    }, again, edited(now) ? [["Take all changes back", () => change("studio", blank("studio", now.id))]] : []);
+  }
+  return { title: name, show };
+}
