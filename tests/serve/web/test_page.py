@@ -126,7 +126,7 @@ def test_striking_out_re_ranks_the_list_and_says_how_it_moved(look: Look, servic
         elif move["before"] != move["after"]:
             arrow = "▲" if move["after"] < move["before"] else "▼"
             assert row.text_content().startswith(f"{arrow} {abs(move['before'] - move['after'])}")
-    assert page.locator(".ranking path").count() == len(answer["before"])
+    assert page.locator(".moves path").count() == len(answer["before"])
     said(page, "struck out")
     said(page, "among her first 20")
 

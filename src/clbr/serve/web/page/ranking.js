@@ -1,14 +1,13 @@
 // A reader's list: where each stands, how it moved, and why it is there.
 
-import { h, keyed, put } from "/page/dom.js";
+import { h, keyed, put, svg } from "/page/dom.js";
 import { drawMoves, moveRows } from "/page/draw.js";
 import { blank, linkTo } from "/page/state.js";
 import { called, many } from "/page/words.js";
 
 /** The list. `explain(bundle, row)` is called for a row whose reasons are asked for; null where nothing can be asked. */
 export function ranking(explain) {
-  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  picture.setAttribute("aria-hidden", "true");
+  const picture = svg("svg.moves", { "aria-hidden": "true" });
   const heads = h("p.heads.quiet", { "aria-hidden": "true" }, h("span", {}, "before"), h("span", {}, "now"));
   const places = h("ol.places");
   const gone = h("ul.places.gone");
