@@ -521,6 +521,7 @@ def test_a_token_is_asked_for_and_a_wrong_one_again(look: Look) -> None:
 def open_locked(page: Any) -> None:
     page.locator("#token").fill(TOKEN)
     page.keyboard.press("Enter")
+    page.get_by_role("tab").first.wait_for()
 
 
 def test_words_are_those_of_the_house(look: Look) -> None:

@@ -2,6 +2,8 @@
 
 const TRIES = 3; // when the service says that it is busy
 const LONGEST_WAIT = 5; // seconds
+const LOST = "The service does not answer. See that it is running and that you are connected, then try again.";
+const UNREADABLE = "The service's answer cannot be read. Try again; if it stays so, look at the service's log.";
 
 /** Something that went wrong, in words. `kind` is "lost", "busy", "slow", "refused" or "broken". */
 export class Trouble extends Error {
@@ -27,7 +29,8 @@ export function get(path, query = {}, signal) {
 }
 
 export function post(path, body, signal) {
-  return send(path, { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" }, signal });
+  const headers = { "content-type": "application/json" };
+  return send(path, { method: "POST", body: JSON.stringify(body), headers, signal });
 }
 
 async function send(path, options, tried = 1) {
@@ -39,9 +42,9 @@ async function send(path, options, tried = 1) {
     await pause(Math.min(Number(response.headers.get("retry-after")) || 1, LONGEST_WAIT), options.signal);
     return send(path, options, tried + 1);
   }
-  const answer = await response.json().catch((cause) => {
+  const answer = await response.json().catch(() => {
     options.signal?.throwIfAborted();
-    throw new Trouble("The service's answer cannot be read. Try again; if it stays so, look at the service's log.", "broken", { cause });
+    throw new Trouble(UNREADABLE, "broken");
   });
   options.signal?.throwIfAborted(); // an answer that nobody waits for any more never reaches the page
   if (!response.ok) throw refusal(response.status, answer);
@@ -55,7 +58,7 @@ async function reach(path, options) {
     return await fetch(path, options);
   } catch (error) {
     options.signal?.throwIfAborted();
-    throw new Trouble("The service does not answer. See that it is running and that you are connected, then try again.", "lost");
+    throw new Trouble(LOST, "lost");
   }
 }
 
@@ -73,7 +76,10 @@ function refusal(status, answer) {
   const said = capitalSentence(words);
   if (status === 429) return new Trouble(`${said} Wait a moment, then try again.`, "busy");
   if (status === 408 || status === 504) return new Trouble(said, "slow");
-  if (status >= 500) return new Trouble(`${said} Try again; if it stays so, give request ${answer?.request ?? "?"} to whoever runs the service.`, "broken");
+  if (status >= 500) {
+    const request = answer?.request ?? "?";
+    return new Trouble(`${said} Try again; if it stays so, tell whoever runs the service: request ${request}.`, "broken");
+  }
   return new Trouble(said, "refused");
 }
 

@@ -1,19 +1,21 @@
 // Why is it in her list? What would it take? An answer in words, which can be tried with one click.
 
 import { latest, post } from "/page/api.js";
-import { announce, h, iconButton, put } from "/page/dom.js";
+import { announce, button, h, iconButton, put } from "/page/dom.js";
 import { blank, change, edited, open, state, withAdded, without } from "/page/state.js";
 import { attempt, busy } from "/page/trouble.js";
 import { called, figure, many, word } from "/page/words.js";
 
+const APPLY = { why: "Strike out and see", history: "Add and see", contents: "Open with these swaps" };
 const TRIES = 100;
 const MOST = 400; // where the first tries were not enough
 
 /** A panel that asks about a reader and a bundle at once. `close` takes it away. */
 export function askPanel({ user, bundle, close }) {
   const body = h("div.answer-body");
-  const element = h("section.answer", { "aria-label": `About ${called("bundle", bundle)}`, onkeydown: (event) => { if (event.key === "Escape") close(); } }, body,
-    iconButton("strike", "Close this answer", close));
+  const onkeydown = (event) => { if (event.key === "Escape") close(); };
+  const element = h("section.answer", { "aria-label": `About ${called("bundle", bundle)}`, onkeydown },
+    body, iconButton("strike", "Close this answer", close));
   const fresh = latest();
 
   function ask(of, budget = TRIES) {
@@ -29,49 +31,55 @@ export function askPanel({ user, bundle, close }) {
   }
 
   function further(answer) {
+    const { question, out_of_budget: spent, tried } = answer;
+    const asking = (words, ...how) => button("button", () => ask(...how), {}, words);
     return h("div.row", {},
       answer.found && applyButton(answer, close),
-      answer.out_of_budget && answer.tried < MOST && h("button", { type: "button", onclick: () => ask(kindOf(answer), MOST) }, "Look longer"),
-      answer.question === "history" && h("button", { type: "button", onclick: () => ask("contents") }, `Or change what is in this ${word("bundle")}`),
-      answer.question === "contents" && h("button", { type: "button", onclick: () => ask("history") }, "Or change her history"));
+      spent && tried < MOST && asking("Look longer", question === "contents" ? "contents" : "history", MOST),
+      question === "history" && asking(`Or change what is in this ${word("bundle")}`, "contents"),
+      question === "contents" && asking("Or change her history", "history"));
   }
   ask("history");
   return element;
 }
 
-function kindOf(answer) {
-  return answer.question === "contents" ? "contents" : "history";
-}
-
 function told(answer) {
   const name = h("strong", {}, called("bundle", answer.bundle));
-  const asIs = edited(state.desks.readers.now) ? h("p.quiet", {}, "Asked of her history as it is, without your changes.") : null;
-  return [sentence(answer, name), parts(answer), asIs];
+  const changed = edited(state.desks.readers.now);
+  return [
+    h("p", {}, name, ` is at place ${figure(answer.place)}`, sentence(answer)),
+    parts(answer),
+    changed && h("p.quiet", {}, "Asked of her history as it is, without your changes."),
+  ];
 }
 
-function sentence(answer, name) {
-  const [place, top] = [figure(answer.place), answer.top];
+/** How the sentence that begins with its place goes on. */
+function sentence(answer) {
+  const { question, top, things, swaps, tried } = answer;
   const after = answer.place_after === null ? `out of her first ${top}` : `to place ${figure(answer.place_after)}`;
-  if (answer.found && answer.question === "why") {
-    return h("p", {}, name, ` is at place ${place} because of `, answer.things.length === 1 ? "this" : "these", `. Without ${answer.things.length === 1 ? "it" : "them"} it would fall ${after}.`);
+  if (answer.found && question === "why") {
+    return things.length === 1
+      ? ` because of this. Without it, it would fall ${after}.`
+      : ` because of these. Without them it would fall ${after}.`;
+  }
+  if (answer.found && question === "history") {
+    const needed = things.length === 1 ? "this" : `these ${things.length}`;
+    return `. If she had also chosen ${needed}, it would rise ${after}.`;
   }
   if (answer.found) {
-    const needed = answer.question === "history"
-      ? `If she had also chosen ${answer.things.length === 1 ? "this" : `these ${answer.things.length}`}`
-      : `With ${answer.swaps.length === 1 ? "this swap" : `these ${answer.swaps.length} swaps`} of ${many("item")} in it`;
-    return h("p", {}, name, ` is at place ${place}. ${needed}, it would rise ${after}.`);
+    const needed = swaps.length === 1 ? "this swap" : `these ${swaps.length} swaps`;
+    return `. With ${needed} of ${many("item")} in it, it would rise ${after}.`;
   }
-  if (answer.out_of_budget) return h("p", {}, name, ` is at place ${place}. No answer in ${answer.tried} tries${answer.tried < MOST ? "; a longer look may find one" : ""}.`);
-  if (answer.question === "why") return h("p", {}, name, ` is at place ${place} whatever she has chosen: it stays among her first ${top} without any of her history.`);
-  return h("p", {}, name, ` is at place ${place}, and nothing that was tried brings it among her first ${top}.`);
+  if (answer.out_of_budget) return `. No answer in ${tried} tries${tried < MOST ? "; a longer look may find one." : "."}`;
+  if (question === "why") return ` whatever she has chosen: without any of her history it stays among her first ${top}.`;
+  return `, and nothing that was tried brings it among her first ${top}.`;
 }
 
 function parts(answer) {
   if (!answer.found) return null;
-  if (answer.swaps.length) {
-    return h("ul.reasons", {}, answer.swaps.map((swap) => h("li", {}, h("s", {}, called("item", swap.old)), " → ", called("item", swap.new))));
-  }
-  return h("ul.reasons", {}, answer.things.map((thing) => h("li", {}, called(thing.kind, thing), " ", h("span.quiet", {}, word(thing.kind)))));
+  const swap = ({ old, new: other }) => h("li", {}, h("s", {}, called("item", old)), " → ", called("item", other));
+  const thing = (one) => h("li", {}, called(one.kind, one), " ", h("span.quiet", {}, word(one.kind)));
+  return h("ul.reasons", {}, answer.question === "contents" ? answer.swaps.map(swap) : answer.things.map(thing));
 }
 
 /** The answer holds for things as they are, so it takes the place of other edits. */
@@ -83,8 +91,7 @@ function applyButton(answer, close) {
     const start = blank("readers", answer.user.id);
     return change("readers", answer.things.reduce((now, thing) => step(now, thing.kind, thing.id), start));
   };
-  const words = { why: "Strike out and see", history: "Add and see", contents: "Open with these swaps" }[answer.question];
-  return h("button.primary", { type: "button", onclick: apply }, words);
+  return button("button.primary", apply, {}, APPLY[answer.question]);
 }
 
 function swapped(answer) {

@@ -1,6 +1,6 @@
 // Who has a bundle among their first: before and after, by how much is known of them, and who comes and goes.
 
-import { h, put } from "/page/dom.js";
+import { button, h, put } from "/page/dom.js";
 import { drawBars } from "/page/draw.js";
 import { blank, linkTo } from "/page/state.js";
 import { called, capital, count, figure, many, segment } from "/page/words.js";
@@ -12,17 +12,18 @@ export function audience() {
   const key = h("p.key.quiet", { "aria-hidden": "true" }, h("span.before", {}, "before"), h("span.after", {}, "now"));
   const bars = h("ul.bars");
   const [entered, left] = [people("come"), people("go")];
-  const element = h("div.audience", {}, heading, large, said, key, bars, h("div.people", {}, entered.element, left.element));
+  const element = h("div.audience", {}, heading, large, said, key, bars,
+    h("div.people", {}, entered.element, left.element));
 
   function show(answer, changed) {
     heading.textContent = `${capital(many("user"))} who have it among their first ${answer.top}`;
-    const figures = answer.before === answer.after ? [figure(answer.after)] : [h("s", {}, figure(answer.before)), " → ", figure(answer.after)];
-    put(large, h("strong", {}, ...figures), ` of ${count(answer.users, "user")}`);
+    const was = answer.before !== answer.after && [h("s", {}, figure(answer.before)), " → "];
+    put(large, h("strong", {}, was, figure(answer.after)), ` of ${count(answer.users, "user")}`);
     said.textContent = changed ? words(answer) : `Remove, add or swap ${many("item")}, and watch who comes and goes.`;
     key.hidden = !changed;
     bars.classList.toggle("changed", changed);
     drawBars(bars, Object.entries(answer.segments).map(([name, part]) => ({
-      key: name, label: capital(segment(name)), note: `of ${figure(part.users)}`, before: part.before, after: part.after,
+      ...part, key: name, label: capital(segment(name)), note: `of ${figure(part.users)}`,
     })));
     entered.show(answer.entered, answer.entered_count, changed);
     left.show(answer.left, answer.left_count, changed);
@@ -40,23 +41,31 @@ function words(answer) {
   return `${change}: ${ways.filter(([some]) => some > 0).map(([some, way]) => `${figure(some)} ${way}`).join(", ")}.`;
 }
 
+function entry(node) {
+  return h("li", {}, h("a", { href: linkTo("readers", blank("readers", node.id)) }, called("user", node)));
+}
+
+/** Those who come, or who go. */
 function people(way) {
+  let rest;
   const [heading, list] = [h("h4"), h("ul.names")];
-  const more = h("button.quiet.more", { type: "button" });
+  const more = button("button.quiet.more", showAll);
   const element = h("div", { hidden: true }, heading, list, more);
 
   function show(nodes, number, changed) {
     element.hidden = !changed || number === 0;
     heading.textContent = `${figure(number)} ${way}`;
-    const entry = (node) => h("li", {}, h("a", { href: linkTo("readers", blank("readers", node.id)) }, called("user", node)));
     put(list, nodes.slice(0, SHOWN).map(entry));
     more.hidden = nodes.length <= SHOWN;
     more.textContent = `Show ${figure(nodes.length - SHOWN)} more`;
-    more.onclick = () => {
-      put(list, nodes.map(entry), number > nodes.length && h("li.quiet", {}, `and ${count(number - nodes.length, "user")} more`));
-      more.hidden = true;
-      list.children[SHOWN].firstElementChild.focus();
-    };
+    rest = [nodes, number - nodes.length];
+  }
+
+  function showAll() {
+    const [nodes, unnamed] = rest;
+    put(list, nodes.map(entry), unnamed > 0 && h("li.quiet", {}, `and ${count(unnamed, "user")} more`));
+    more.hidden = true;
+    list.children[SHOWN].firstElementChild.focus();
   }
   return { element, show };
 }

@@ -1,23 +1,24 @@
 // What both desks have: a beginning, a head, a word on how far to trust it, and why some models cannot be asked.
 
 import { get, latest } from "/page/api.js";
-import { h, put } from "/page/dom.js";
+import { button, h, put } from "/page/dom.js";
 import { searchBox } from "/page/search.js";
-import { blank, change, state } from "/page/state.js";
+import { blank, change, edited, state } from "/page/state.js";
 import { attempt, busy } from "/page/trouble.js";
 import { called, capital, many, one, word } from "/page/words.js";
 
 const OFFERED = 8;
 
 /**
- * A tab with a search box and whoever was found. `make(body, node, again)` fills the body for a node and gives its title
- * and `show(now, signal)`, which brings it up to date; `again` starts over after trouble.
+ * A tab with a search box and whoever was found. `make(body, node, again)` fills the body for a node and gives its
+ * title and `show(now, signal)`, which brings it up to date; `again` starts over after trouble.
  */
 export function deskTab(panel, { tab, kind, question, make }) {
   const choose = (node) => change(tab, blank(tab, node.id));
   const search = searchBox({ kind, label: `Find ${one(kind)}`, placeholder: "Name or id", choose });
   const body = h("div");
-  put(panel, h("div.find", {}, search.element, h("p.hint.quiet", { "aria-hidden": "true" }, "press ", h("kbd", {}, "/"))), body);
+  const hint = h("p.hint.quiet", { "aria-hidden": "true" }, "press ", h("kbd", {}, "/"));
+  put(panel, h("div.find", {}, search.element, hint), body);
   const fresh = latest();
   let shown = null;
 
@@ -52,13 +53,19 @@ function emptyDesk(body, kind, question, choose, signal) {
     offers));
   return attempt(offers, async () => {
     const { found } = await get("/api/find", { kind, text: "", limit: OFFERED }, signal);
-    put(offers, found.map((node) => h("li", {}, h("button", { type: "button", onclick: () => choose(node) }, called(kind, node)))));
+    put(offers, found.map((node) => h("li", {}, button("button", () => choose(node), {}, called(kind, node)))));
   }, () => emptyDesk(body, kind, question, choose, signal));
 }
 
 /** Who or what this is. */
 export function subjectHead(name, node, words) {
-  return h("div.subject", {}, h("h2", { tabindex: "-1" }, name), h("p.quiet", {}, node.name === null ? words : `${words} · id ${node.id}`));
+  const told = node.name === null ? words : `${words} · id ${node.id}`; // without a name the heading has the id
+  return h("div.subject", {}, h("h2", { tabindex: "-1" }, name), h("p.quiet", {}, told));
+}
+
+/** What else can be done when edits are refused. */
+export function waysBack(tab, now) {
+  return edited(now) ? [["Take all changes back", () => change(tab, blank(tab, now.id))]] : [];
 }
 
 /** How far an answer holds, for those who ask. */
@@ -74,20 +81,27 @@ export function trustNote() {
 
 /** Why there is nothing to strike out. */
 export function cannotAsk(about) {
-  return h("p.notice", {}, `${capital(about.model)} cannot be asked “what if?”: it does not look at what ${one("user")} chose or what is in `
-    + `${one("bundle")} when it recommends, only at what it learned of them in training, so a change would move nothing. `
-    + `Export a model that looks, for instance crosscbr or bgcn, to strike out ${many("item")} and to ask why a ${word("bundle")} is where it is.`);
+  return h("p.notice", {},
+    `${capital(about.model)} cannot be asked “what if?”: when it recommends, it does not look at what ${one("user")} `
+    + `chose or what is in ${one("bundle")}, only at what it learned of them in training, so a change would move `
+    + `nothing. Export a model that looks, for instance crosscbr or bgcn, to strike out ${many("item")} and to ask `
+    + `why ${one("bundle")} is where it is.`);
 }
 
 /**
- * Where the screen is narrow the answer stands below what is edited: a bar at the bottom says it in brief and leads there.
+ * Where the screen is narrow the answer stands below what is edited: a bar at the bottom says it in brief and leads
+ * there.
  */
 export function briefBar(target) {
   const words = h("span");
-  const element = h("button.brief.primary", { type: "button", hidden: true, onclick: () => target.scrollIntoView({ block: "start" }) }, words, h("span", {}, "See it ↓"));
+  const lead = () => target.scrollIntoView({ block: "start" });
+  const element = button("button.brief.primary", lead, { hidden: true }, words, h("span", {}, "See it ↓"));
   let [said, seen] = [null, false];
   const update = () => { element.hidden = !said || seen; };
-  new IntersectionObserver(([entry]) => { seen = entry.isIntersecting || entry.boundingClientRect.top < 0; update(); }).observe(target);
+  new IntersectionObserver(([entry]) => {
+    seen = entry.isIntersecting || entry.boundingClientRect.top < 0;
+    update();
+  }).observe(target);
   const show = (text) => {
     said = text;
     words.textContent = text ?? "";

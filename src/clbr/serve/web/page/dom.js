@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: h("button.quiet", {onclick, "aria-label": "Undo"}, "text", node). A property that is null or false is left out. */
+/** An element: h("p.quiet", {id: "why"}, "text", node). A property that is null or false is left out. */
 export function h(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
   return fill(document.createElement(tag), classes, properties, children);
@@ -73,17 +73,22 @@ const PATHS = {
   undo: "M6 3 3 6l3 3M3 6h6.5a3.5 3.5 0 0 1 0 7H6",
   redo: "M10 3l3 3-3 3M13 6H6.5a3.5 3.5 0 0 0 0 7H10",
   link: "M7 9.5 9.5 7M6.5 5.5l1.7-1.7a2.8 2.8 0 0 1 4 4L10.5 9.5M9.5 10.5l-1.7 1.7a2.8 2.8 0 0 1-4-4L5.5 6.5",
-  light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6M8 1.5v1.6M8 12.9v1.6M1.5 8h1.6M12.9 8h1.6M3.4 3.4l1.1 1.1M11.5 11.5l1.1 1.1M12.6 3.4l-1.1 1.1M4.5 11.5l-1.1 1.1",
+  light: "M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6M8 1.5v1.6M8 12.9v1.6M1.5 8h1.6M12.9 8h1.6"
+    + "M3.4 3.4l1.1 1.1M11.5 11.5l1.1 1.1M12.6 3.4l-1.1 1.1M4.5 11.5l-1.1 1.1",
   dark: "M13 9.4A5.3 5.3 0 0 1 6.6 3a5.3 5.3 0 1 0 6.4 6.4z",
 };
 
 /** A drawn sign, which says nothing to screen readers: the button around it has a label. */
 export function icon(name) {
-  const line = svg("path", { d: PATHS[name], fill: "none", stroke: "currentColor", "stroke-width": 1.5, "stroke-linecap": "round", "stroke-linejoin": "round" });
-  return svg("svg.icon", { viewBox: "0 0 16 16", "aria-hidden": "true" }, line);
+  return svg("svg.icon", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+}
+
+/** A button; `name` may have classes, as in "button.primary". */
+export function button(name, onclick, properties, ...children) {
+  return h(name, { type: "button", onclick, ...properties }, ...children);
 }
 
 /** A button with a sign, and words for those who do not see it. */
-export function iconButton(name, label, onclick, properties = {}) {
-  return h("button.icon-button", { type: "button", "aria-label": label, title: label, onclick, ...properties }, icon(name));
+export function iconButton(name, label, onclick) {
+  return button("button.icon-button", onclick, { "aria-label": label, title: label }, icon(name));
 }

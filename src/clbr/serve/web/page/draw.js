@@ -17,9 +17,14 @@ export function moveRows(lists, update) {
   update();
   if (calm() || before.size === 0) return;
   for (const row of rows()) {
-    const [was, is] = [before.get(row.dataset.key), row.getBoundingClientRect()];
-    if (!was) row.animate([{ opacity: 0, transform: "translateX(-1.5rem)" }, {}], TIME);
-    else if (Math.abs(was.top - is.top) > 1) row.animate([{ transform: `translate(${was.left - is.left}px, ${was.top - is.top}px)` }, {}], TIME);
+    const was = before.get(row.dataset.key);
+    if (!was) {
+      row.animate([{ opacity: 0, transform: "translateX(-1.5rem)" }, {}], TIME);
+      continue;
+    }
+    const is = row.getBoundingClientRect();
+    const [right, down] = [was.left - is.left, was.top - is.top];
+    if (Math.abs(down) > 1) row.animate([{ transform: `translate(${right}px, ${down}px)` }, {}], TIME);
   }
 }
 
@@ -36,15 +41,16 @@ export function drawMoves(picture, moves, rows) {
   };
   const heights = rows.map(middle);
   const [left, right] = [20, box.width - 4];
-  const lines = moves.filter((move) => move.before !== null).map((move) => {
-    const from = heights[move.before - 1] ?? heights.at(-1);
-    if (move.way === "gone") return svg("path.gone", { d: `M${left} ${from}q${STUB} 0 ${STUB} ${STUB}` }); // it leaves the picture
+  const known = moves.filter((move) => move.before !== null);
+  const origin = (move) => heights[move.before - 1] ?? heights.at(-1);
+  const lines = known.map((move) => {
+    const from = origin(move);
+    if (move.way === "gone") return svg("path.gone", { d: `M${left} ${from}q${STUB} 0 ${STUB} ${STUB}` }); // it leaves
     const to = middle(move.row);
     const bend = (left + right) / 2;
     return svg(`path.${move.way}`, { d: `M${left} ${from}C${bend} ${from} ${bend} ${to} ${right} ${to}` });
   });
-  const numbers = moves.filter((move) => move.before !== null)
-    .map((move) => svg("text", { x: left - 5, y: heights[move.before - 1] ?? heights.at(-1), "text-anchor": "end", dy: ".35em" }, String(move.before)));
+  const numbers = known.map((move) => svg("text", { x: left - 5, y: origin(move), dy: ".35em" }, String(move.before)));
   const news = moves.filter((move) => move.before === null)
     .map((move) => svg("circle.new", { cx: right - 3, cy: middle(move.row), r: 3.5 }));
   put(picture, lines, numbers, news);
@@ -62,7 +68,8 @@ export function drawBars(list, rows) {
 }
 
 function makeBars() {
-  return h("li", {}, h("p.bar-label"), h("div.bar.before", {}, h("i"), h("b"), h("span.hidden")), h("div.bar.after", {}, h("i"), h("b"), h("span.hidden")));
+  const bar = (name) => h(name, {}, h("i"), h("b"), h("span.hidden"));
+  return h("li", {}, h("p.bar-label"), bar("div.bar.before"), bar("div.bar.after"));
 }
 
 function setBar(bar, value, most, when) {

@@ -1,7 +1,7 @@
 // Where the page begins: asks what is served, makes the tabs, and shows what the link says.
 
 import { connect, get } from "/page/api.js";
-import { h, put } from "/page/dom.js";
+import { button, h, put } from "/page/dom.js";
 import { modelTab } from "/page/model.js";
 import { readersTab } from "/page/readers.js";
 import { listen, readLink, state } from "/page/state.js";
@@ -41,7 +41,11 @@ function build(about) {
     ["studio", `${capital(word("bundle"))} studio`, panels.studio],
     ["model", "Model", panels.model],
   ]);
-  tabs = { readers: readersTab(panels.readers, about), studio: studioTab(panels.studio, about), model: modelTab(panels.model, about) };
+  tabs = {
+    readers: readersTab(panels.readers, about),
+    studio: studioTab(panels.studio, about),
+    model: modelTab(panels.model, about),
+  };
   listen(async () => {
     bar.show();
     const here = state.tab;
@@ -57,8 +61,9 @@ function build(about) {
 function noticeArtefact(artefact) {
   if (served === null || artefact === served) return;
   served = artefact;
-  put(notices, h("p.notice", {}, "Another model answers now than when this page was opened; names and figures may differ. ",
-    h("button", { type: "button", onclick: () => location.reload() }, "Reload the page")));
+  put(notices, h("p.notice", {},
+    "Another model answers now than when this page was opened; names and figures may differ. ",
+    button("button", () => location.reload(), {}, "Reload the page")));
 }
 
 function shortcut(event) {

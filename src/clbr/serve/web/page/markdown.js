@@ -1,4 +1,5 @@
-// The part of Markdown that a model card uses, as nodes: headings, paragraphs, lists, tables, **strong**, *em*, `code`, links.
+// The part of Markdown that a model card uses, as nodes: headings, paragraphs, lists, tables; **strong**, *em*, `code`
+// and links.
 
 import { h } from "/page/dom.js";
 
@@ -47,11 +48,14 @@ function entries(lines, begin) {
 
 function table(lines) {
   const cells = (line) => line.replace(/^\||\|\s*$/g, "").split("|").map((cell) => cell.trim());
-  const row = (line) => cells(line).map((cell, at) => (at === 0 ? h("th", { scope: "row" }, inline(cell)) : h("td", {}, inline(cell))));
   const head = cells(lines[0]).map((cell) => h("th", { scope: "col" }, inline(cell)));
+  const rows = lines.slice(2).map((line) => {
+    const [first, ...others] = cells(line).map(inline);
+    return h("tr", {}, h("th", { scope: "row" }, first), others.map((cell) => h("td", {}, cell)));
+  });
   // A wide table is scrolled by itself, also with the keyboard, so that the page never is.
   return h("div.scroll", { tabindex: "0", role: "group", "aria-label": `Table: ${cells(lines[0]).join(", ")}` },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, lines.slice(2).map((line) => h("tr", {}, row(line))))));
+    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 function inline(text) {

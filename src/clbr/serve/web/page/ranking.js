@@ -1,11 +1,11 @@
 // A reader's list: where each stands, how it moved, and why it is there.
 
-import { h, keyed, put, svg } from "/page/dom.js";
+import { button, h, keyed, put, svg } from "/page/dom.js";
 import { drawMoves, moveRows } from "/page/draw.js";
 import { blank, linkTo } from "/page/state.js";
 import { called, many } from "/page/words.js";
 
-/** The list. `explain(bundle, row)` is called for a row whose reasons are asked for; null where nothing can be asked. */
+/** The list. `explain(bundle, row, button)` is called where reasons are asked for; null where nothing can be asked. */
 export function ranking(explain) {
   const picture = svg("svg.moves", { "aria-hidden": "true" });
   const heads = h("p.heads.quiet", { "aria-hidden": "true" }, h("span", {}, "before"), h("span", {}, "now"));
@@ -48,10 +48,9 @@ function way(move) {
 
 function makeRow(move, explain) {
   const name = h("a.name", { href: linkTo("studio", blank("studio", move.id)) }, called("bundle", move));
-  const ask = explain && h("button.quiet.why", {
-    type: "button", "aria-label": `Why ${called("bundle", move)}?`, "aria-expanded": "false",
-    onclick: (event) => explain(move, event.currentTarget.closest("li"), event.currentTarget),
-  }, "Why?");
+  const onclick = (event) => explain(move, event.currentTarget.closest("li"), event.currentTarget);
+  const label = { "aria-label": `Why ${called("bundle", move)}?`, "aria-expanded": "false" };
+  const ask = explain && button("button.quiet.why", onclick, label, "Why?");
   return h("li", {}, h("div.place", {}, h("span.number"), h("span.move"), name, ask));
 }
 
@@ -60,8 +59,13 @@ function updateRow(row, move) {
   row.className = here;
   row.querySelector(".number").textContent = move.after ?? "";
   const by = Math.abs((move.after ?? 0) - (move.before ?? 0));
-  const sign = { up: `▲ ${by}`, down: `▼ ${by}`, new: "new", gone: "gone", same: "" }[here];
-  const words = { up: `, up by ${by}`, down: `, down by ${by}`, new: ", new", gone: `, gone, was at place ${move.before}`, same: "" }[here];
+  const [sign, words] = {
+    up: [`▲ ${by}`, `, up by ${by}`],
+    down: [`▼ ${by}`, `, down by ${by}`],
+    new: ["new", ", new"],
+    gone: ["gone", `, gone, was at place ${move.before}`],
+    same: ["", ""],
+  }[here];
   put(row.querySelector(".move"), h("span", { "aria-hidden": "true" }, sign), h("span.hidden", {}, words));
   const ask = row.querySelector(".why");
   if (ask) ask.hidden = here === "new" || here === "gone"; // it is asked of things as they are, without the edits
@@ -73,5 +77,6 @@ export function summary(moves, changed, top) {
   const number = (name) => moves.filter((move) => way(move) === name).length;
   const parts = [[number("up"), "up"], [number("down"), "down"], [number("new"), "new"], [number("gone"), "gone"]];
   const told = parts.filter(([some]) => some > 0).map(([some, name]) => `${some} ${name}`);
-  return told.length ? `${told.join(", ")} among her first ${top}` : `Your changes leave her first ${top} ${many("bundle")} where they were`;
+  if (!told.length) return `Your changes leave her first ${top} ${many("bundle")} where they were`;
+  return `${told.join(", ")} among her first ${top}`;
 }

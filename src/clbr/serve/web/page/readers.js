@@ -3,26 +3,30 @@
 import { get, post } from "/page/api.js";
 import { askPanel } from "/page/ask.js";
 import { announce, h, put } from "/page/dom.js";
-import { briefBar, cannotAsk, deskTab, subjectHead, trustNote } from "/page/desk.js";
+import { briefBar, cannotAsk, deskTab, subjectHead, trustNote, waysBack } from "/page/desk.js";
 import { ranking, summary } from "/page/ranking.js";
 import { searchBox } from "/page/search.js";
-import { blank, change, edited, editsOf, state } from "/page/state.js";
+import { edited, editsOf, state } from "/page/state.js";
 import { thingGroup } from "/page/things.js";
 import { toolbar } from "/page/toolbar.js";
 import { attempt, busy } from "/page/trouble.js";
 import { called, capital, many, one, segment, word } from "/page/words.js";
 
+const INVITE = "Strike out or add something in her history, and watch what moves.";
+
 /** Fills the panel; `show()` brings it up to date with the state. */
 export function readersTab(panel, about) {
   const question = `Whose ${many("bundle")} shall we look at?`;
-  return deskTab(panel, { tab: "readers", kind: "user", question, make: (body, reader, again) => readerDesk(body, reader, about, again) });
+  const make = (body, reader, again) => readerDesk(body, reader, about, again);
+  return deskTab(panel, { tab: "readers", kind: "user", question, make });
 }
 
 function readerDesk(body, reader, about, again) {
   const name = called("user", reader);
   const bar = toolbar("readers");
   const group = (kind, nodes) => ({ nodes, ...thingGroup({
-    tab: "readers", kind, title: `${capital(many(kind))} she chose`, none: `She has chosen no ${word(kind)} yet.`, strike: "Strike out", struck: "struck out", editable: about.can_ask,
+    tab: "readers", kind, title: `${capital(many(kind))} she chose`, none: `She has chosen no ${word(kind)} yet.`,
+    strike: "Strike out", struck: "struck out", editable: about.can_ask,
   }) });
   const groups = [group("bundle", reader.bundles), group("item", reader.items)];
   const heading = h("h3");
@@ -35,29 +39,45 @@ function readerDesk(body, reader, about, again) {
   const wanted = about.can_ask && searchBox({
     kind: "bundle", label: `Another ${word("bundle")}: what would it take?`, placeholder: `Find ${one("bundle")}`,
     taken: (id) => (reader.bundles.some((bundle) => bundle.id === id) ? "she has it" : null),
-    choose: (bundle) => put(answer, askPanel({ user: reader, bundle, close: () => { put(answer); wanted.input.focus(); } })),
+    choose: (bundle) => put(answer, askPanel({ user: reader, bundle, close: forget })),
   });
-  put(body, subjectHead(name, reader, `${capital(segment(reader.segment))}`), bar.element, !about.can_ask && cannotAsk(about),
+  const forget = () => {
+    put(answer);
+    wanted.input.focus();
+  };
+  put(body, subjectHead(name, reader, capital(segment(reader.segment))), bar.element,
+    !about.can_ask && cannotAsk(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "History" }, groups.map((part) => part.element)),
       h("section.card.main", { "aria-label": "List" }, 
-        h("div.list-head", {}, h("div", {}, heading, told), wanted && wanted.element), answer, trouble, warnings, list.element)),
+        h("div.list-head", {}, h("div", {}, heading, told), wanted && wanted.element),
+        answer, trouble, warnings, list.element)),
     brief.element, note.element);
 
   let length = state.top;
 
   function explain(bundle, row, button) {
     const open = row.querySelector(".answer");
-    const close = () => { row.querySelector(".answer")?.remove(); button.setAttribute("aria-expanded", "false"); button.focus(); };
+    const close = () => {
+      row.querySelector(".answer")?.remove();
+      button.setAttribute("aria-expanded", "false");
+      button.focus();
+    };
     if (open) return close();
     button.setAttribute("aria-expanded", "true");
     return row.append(askPanel({ user: reader, bundle, close }));
   }
 
+  /** They spoke of a list of another length. */
+  function forgetAnswers() {
+    length = state.top;
+    body.querySelectorAll(".answer").forEach((panel) => panel.remove());
+    body.querySelectorAll(".why").forEach((button) => button.setAttribute("aria-expanded", "false"));
+  }
+
   async function show(now, signal) {
     bar.show();
-    if (length !== state.top) body.querySelectorAll(".answer").forEach((panel) => panel.remove()); // they spoke of another length
-    length = state.top;
+    if (length !== state.top) forgetAnswers();
     heading.textContent = `Her first ${state.top} ${many("bundle")}`;
     await Promise.all(groups.map((part) => part.show(part.nodes)));
     const ask = about.can_ask ? () => askMoves(now, signal) : () => askPlain(now, signal);
@@ -66,12 +86,12 @@ function readerDesk(body, reader, about, again) {
       put(trouble);
       const words = summary(found.moves, edited(now), found.top);
       list.show(found.moves, edited(now), found.top);
-      told.textContent = words ?? (about.can_ask ? "Strike out or add something in her history, and watch what moves." : "");
+      told.textContent = words ?? (about.can_ask ? INVITE : "");
       put(warnings, found.warnings.map((warning) => h("p.warning", {}, warning)));
       note.show(found.note);
       brief.show(words);
       if (words) announce(words);
-    }, again, edited(now) ? [["Take all changes back", () => change("readers", blank("readers", now.id))]] : []);
+    }, again, waysBack("readers", now));
   }
   return { title: name, show };
 }

@@ -13,20 +13,23 @@ let made = 0;
  * A box that finds nodes of a kind and calls `choose(node)`. `taken(id)` says of a node that it cannot be chosen, in
  * words; `leave` is called on Escape when there is nothing left to close.
  */
-export function searchBox({ kind, label, placeholder = "", quietLabel = false, choose, taken = () => null, leave = () => {} }) {
+export function searchBox(asked) {
+  const { kind, label, placeholder = "", quietLabel = false, choose, taken = () => null, leave = () => {} } = asked;
   const name = `search-${++made}`;
-  const options = h("ul.options", { role: "listbox", id: `${name}-options`, "aria-label": capital(many(kind)), hidden: true });
+  const listbox = { role: "listbox", id: `${name}-options`, "aria-label": capital(many(kind)), hidden: true };
+  const options = h("ul.options", listbox);
   const message = h("div.found");
   const popup = h("div.popup", { hidden: true }, options, message);
   const input = h("input", {
-    id: name, type: "text", role: "combobox", placeholder, autocomplete: "off", spellcheck: "false", autocapitalize: "off",
+    id: name, type: "text", role: "combobox", placeholder,
+    autocomplete: "off", spellcheck: "false", autocapitalize: "off",
     "aria-expanded": "false", "aria-autocomplete": "list", "aria-controls": options.id,
   });
   const element = h("div.search", {}, h(quietLabel ? "label.hidden" : "label", { for: name }, label), input, popup);
   const fresh = latest();
   let found = [];
   let active = -1;
-  let asked = null; // the text whose answer is shown
+  let answered = null; // the text whose answer is shown
   let timer;
 
   async function find() {
@@ -35,7 +38,7 @@ export function searchBox({ kind, label, placeholder = "", quietLabel = false, c
     clearTimeout(timer);
     return attempt(message, async () => {
       const answer = await get("/api/find", { kind, text, limit: SHOWN }, signal);
-      asked = text;
+      answered = text;
       found = answer.found.map((node) => ({ ...node, taken: taken(node.id) }));
       found.forEach((node) => remember(kind, node));
       draw(answer);
@@ -76,7 +79,7 @@ export function searchBox({ kind, label, placeholder = "", quietLabel = false, c
     popup.hidden = true;
     input.setAttribute("aria-expanded", "false");
     activate(-1);
-    asked = null;
+    answered = null;
   }
 
   function activate(at) {
@@ -109,7 +112,10 @@ export function searchBox({ kind, label, placeholder = "", quietLabel = false, c
   const keys = {
     ArrowDown: () => (popup.hidden ? find() : move(1)),
     ArrowUp: () => (popup.hidden ? find() : move(-1)),
-    Enter: async () => { if (asked === input.value.trim() || (input.value.trim() && await find())) pick(active); },
+    Enter: async () => {
+      const text = input.value.trim();
+      if (answered === text || (text && await find())) pick(active); // who types fast need not wait for the answer
+    },
     Escape: () => {
       if (!popup.hidden) close();
       else if (input.value) input.value = "";
@@ -124,7 +130,9 @@ export function searchBox({ kind, label, placeholder = "", quietLabel = false, c
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(find, PAUSE); });
   input.addEventListener("click", () => { if (popup.hidden) find(); });
   element.addEventListener("focusout", (event) => { if (!element.contains(event.relatedTarget)) close(); });
-  popup.addEventListener("mousedown", (event) => { if (!event.target.closest("button")) event.preventDefault(); }); // focus stays
+  popup.addEventListener("mousedown", (event) => {
+    if (!event.target.closest("button")) event.preventDefault(); // focus stays in the box
+  });
   return { element, input };
 }
 

@@ -9,7 +9,12 @@ const TABS = ["readers", "studio", "model"];
 const STEPS = 200; // that can be undone
 
 const listeners = [];
-export const state = { tab: "readers", top: 20, longest: 100, desks: { readers: desk("readers"), studio: desk("studio") } };
+export const state = {
+  tab: "readers",
+  top: 20,
+  longest: 100,
+  desks: { readers: desk("readers"), studio: desk("studio") },
+};
 
 function desk(tab) {
   return { now: blank(tab), past: [], future: [] };
@@ -64,7 +69,7 @@ export function change(tab, now) {
 }
 
 function take(here, now) {
-  if (here.now.id !== null) here.past = [...here.past, here.now].slice(-STEPS); // an empty desk is nothing to go back to
+  if (here.now.id !== null) here.past = [...here.past, here.now].slice(-STEPS); // nobody goes back to an empty desk
   Object.assign(here, { now, future: [] });
 }
 

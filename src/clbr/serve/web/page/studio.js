@@ -3,8 +3,8 @@
 import { post } from "/page/api.js";
 import { audience } from "/page/audience.js";
 import { announce, h, put } from "/page/dom.js";
-import { briefBar, cannotAsk, deskTab, subjectHead, trustNote } from "/page/desk.js";
-import { blank, change, edited, editsOf, state } from "/page/state.js";
+import { briefBar, cannotAsk, deskTab, subjectHead, trustNote, waysBack } from "/page/desk.js";
+import { edited, editsOf, state } from "/page/state.js";
 import { suggestions } from "/page/suggest.js";
 import { thingGroup } from "/page/things.js";
 import { toolbar } from "/page/toolbar.js";
@@ -14,7 +14,8 @@ import { called, capital, count, many, word } from "/page/words.js";
 /** Fills the panel; `show()` brings it up to date with the state. */
 export function studioTab(panel, about) {
   const question = `Which ${word("bundle")} shall we work on?`;
-  return deskTab(panel, { tab: "studio", kind: "bundle", question, make: (body, bundle, again) => bundleDesk(body, bundle, about, again) });
+  const make = (body, bundle, again) => bundleDesk(body, bundle, about, again);
+  return deskTab(panel, { tab: "studio", kind: "bundle", question, make });
 }
 
 function bundleDesk(body, bundle, about, again) {
@@ -27,10 +28,12 @@ function bundleDesk(body, bundle, about, again) {
   const picture = audience();
   const swaps = suggestions(bundle);
   const [trouble, warnings, note, brief] = [h("div"), h("div"), trustNote(), briefBar(picture.element)];
-  put(body, subjectHead(name, bundle, `Chosen by ${count(bundle.chosen_by, "user")}`), about.can_ask ? bar.element : cannotAsk(about),
+  put(body, subjectHead(name, bundle, `Chosen by ${count(bundle.chosen_by, "user")}`),
+    about.can_ask ? bar.element : cannotAsk(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "Contents" }, contents.element),
-      about.can_ask && h("section.card.main", { "aria-label": "Audience" }, trouble, warnings, picture.element, swaps.element)),
+      about.can_ask && h("section.card.main", { "aria-label": "Audience" },
+        trouble, warnings, picture.element, swaps.element)),
     brief.element, note.element);
 
   async function show(now, signal) {
@@ -47,7 +50,7 @@ function bundleDesk(body, bundle, about, again) {
       note.show(answer.note);
       brief.show(edited(now) ? picture.words(answer) : null);
       if (edited(now)) announce(picture.words(answer));
-    }, again, edited(now) ? [["Take all changes back", () => change("studio", blank("studio", now.id))]] : []);
+    }, again, waysBack("studio", now));
   }
   return { title: name, show };
 }

@@ -1,7 +1,7 @@
 // The swaps that would gain a bundle the most readers: looked for when asked, applied with one click.
 
 import { latest, post } from "/page/api.js";
-import { announce, h, put } from "/page/dom.js";
+import { announce, button, h, put } from "/page/dom.js";
 import { change, editsOf, state, withAdded, without } from "/page/state.js";
 import { attempt, busy } from "/page/trouble.js";
 import { called, count, figure, many, word } from "/page/words.js";
@@ -9,12 +9,13 @@ import { called, count, figure, many, word } from "/page/words.js";
 const COUNT = 5;
 
 export function suggestions(bundle) {
-  const button = h("button", { type: "button", onclick: look }, "Find good swaps");
+  const finder = button("button", look, {}, "Find good swaps");
   const body = h("div");
   const element = h("section.suggestions", {},
     h("h3", {}, `Which swaps would gain the most ${many("user")}?`),
-    h("p.quiet", {}, `Each is tried out in full, so this takes a moment. It begins from the ${word("bundle")} as it is above, with your changes.`),
-    button, body);
+    h("p.quiet", {}, "Each is tried out in full, so this takes a moment. "
+      + `It begins from the ${word("bundle")} as it is above, with your changes.`),
+    finder, body);
   const fresh = latest();
   let asked = null; // the edits and the length that the answer is for
 
@@ -30,41 +31,45 @@ export function suggestions(bundle) {
   }
 
   function settle(waiting) {
-    button.setAttribute("aria-disabled", String(waiting));
-    button.textContent = waiting ? "Trying swaps …" : "Find good swaps";
+    finder.setAttribute("aria-disabled", String(waiting));
+    finder.textContent = waiting ? "Trying swaps …" : "Find good swaps";
   }
 
   async function look() {
-    if (button.getAttribute("aria-disabled") === "true") return;
+    if (finder.getAttribute("aria-disabled") === "true") return;
     const signal = fresh();
     const { now } = state.desks.studio;
     asked = question();
     settle(true);
     put(body);
     await busy(element, () => attempt(body, async () => {
-      const answer = await post("/api/suggest", { bundle: bundle.id, ...editsOf(now), top: state.top, count: COUNT }, signal);
-      put(body, answer.swaps.length ? table(answer, now) : h("p.told", {}, `No swap of one ${word("item")} was found that gains ${many("user")}.`));
-      announce(answer.swaps.length ? `${answer.swaps.length} swaps found, the best gains ${count(answer.swaps[0].gain, "user")}` : "No swap was found that gains");
+      const question = { bundle: bundle.id, ...editsOf(now), top: state.top, count: COUNT };
+      const { swaps } = await post("/api/suggest", question, signal);
+      const none = `No swap of one ${word("item")} was found that gains ${many("user")}.`;
+      put(body, swaps.length ? table(swaps, now) : h("p.told", {}, none));
+      announce(swaps.length ? `${swaps.length} swaps found, the best gains ${count(swaps[0].gain, "user")}` : none);
     }, look));
     if (!signal.aborted) settle(false);
   }
 
-  function table(answer, now) {
-    const most = Math.max(...answer.swaps.map((swap) => swap.gain));
-    return h("ol.swaps", {}, answer.swaps.map((swap) => {
+  function table(swaps, now) {
+    const most = Math.max(...swaps.map((swap) => swap.gain));
+    return h("ol.swaps", {}, swaps.map((swap) => {
       const [old, other] = [called("item", swap.old), called("item", swap.new)];
+      const label = { "aria-label": `Swap ${old} for ${other}` };
       const bar = h("i", { "aria-hidden": "true" });
       bar.style.width = `${4 * swap.gain / most}rem`;
       return h("li", {},
         h("span.swap", {}, h("s", {}, old), " → ", other),
-        h("span.gain", {}, bar, h("strong", {}, `+${figure(swap.gain)}`), h("span.hidden", {}, ` ${word("user", swap.gain)}`)),
-        h("button", { type: "button", "aria-label": `Swap ${old} for ${other}`, onclick: () => apply(now, swap, `${old} swapped for ${other}`) }, "Swap"));
+        h("span.gain", {}, bar, h("strong", {}, `+${figure(swap.gain)}`),
+          h("span.hidden", {}, ` ${word("user", swap.gain)}`)),
+        button("button", () => apply(now, swap, `${old} swapped for ${other}`), label, "Swap"));
     }));
   }
 
   function apply(now, swap, words) {
     announce(words);
-    button.focus(); // the row goes
+    finder.focus(); // the row goes
     change("studio", withAdded(without(now, "item", swap.old.id), "item", swap.new.id));
   }
   return { element, show };

@@ -1,6 +1,6 @@
 // Tabs as screen readers know them: arrow keys go from one to the next, Home and End to the ends.
 
-import { h } from "/page/dom.js";
+import { button } from "/page/dom.js";
 import { openTab, state } from "/page/state.js";
 
 /** Fills the bar with tabs of [[name, words, panel]]; `show()` marks the one that is open. */
@@ -9,7 +9,7 @@ export function tabBar(bar, tabs) {
     Object.assign(panel, { id: `panel-${name}` });
     panel.setAttribute("role", "tabpanel");
     panel.setAttribute("aria-labelledby", `tab-${name}`);
-    return h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": panel.id, onclick: () => openTab(name) }, words);
+    return button("button", () => openTab(name), { role: "tab", id: `tab-${name}`, "aria-controls": panel.id }, words);
   });
   bar.append(...buttons);
   bar.addEventListener("keydown", (event) => {
@@ -17,9 +17,9 @@ export function tabBar(bar, tabs) {
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    const button = buttons.at(to % buttons.length);
-    button.focus();
-    button.click();
+    const next = buttons.at(to % buttons.length);
+    next.focus();
+    next.click();
   });
 
   function show() {

@@ -1,7 +1,7 @@
 // Things that can be struck out and added: what a reader has chosen, what is in a list.
 
 import { nodeOf } from "/page/api.js";
-import { announce, h, icon, iconButton, keyed, put } from "/page/dom.js";
+import { announce, button, h, icon, iconButton, keyed, put } from "/page/dom.js";
 import { searchBox } from "/page/search.js";
 import { blank, change, linkTo, standing, state, withAdded, without } from "/page/state.js";
 import { called, figure, one } from "/page/words.js";
@@ -13,7 +13,7 @@ const FEW = 3; // more than that are shown at once
 export function thingGroup({ tab, kind, title, none, strike, struck, editable, swaps = false }) {
   const heading = h("h3");
   const list = h("ul.things");
-  const more = h("button.quiet.more", { type: "button", onclick: () => { all = true; draw(); list.children[SHOWN]?.querySelector("button, a")?.focus(); } });
+  const more = button("button.quiet.more", showAll);
   const empty = h("p.quiet", {}, none);
   const adder = editable && searchBox({
     kind, label: `Add ${one(kind)}`, placeholder: `Add ${one(kind)}`, quietLabel: true, taken,
@@ -40,6 +40,12 @@ export function thingGroup({ tab, kind, title, none, strike, struck, editable, s
     nodes = there;
     added = await Promise.all(now()[`add_${kind}s`].map((id) => nodeOf(kind, id)));
     draw();
+  }
+
+  function showAll() {
+    all = true;
+    draw();
+    list.children[SHOWN].querySelector("button, a")?.focus(); // the button is gone
   }
 
   function draw() {
@@ -72,11 +78,11 @@ export function thingGroup({ tab, kind, title, none, strike, struck, editable, s
         swaps && iconButton("swap", `Swap ${name} for another`, () => openSwap(row, node)),
         iconButton("strike", "", () => toggle(node)));
     }
-    const button = place.lastElementChild;
-    const words = here === "struck" ? `Put ${name} back` : here === "added" ? `Take ${name} away again` : `${strike} ${name}`;
-    if (button.title === words) return;
-    Object.assign(button, { title: words, ariaLabel: words });
-    put(button, icon(here === "struck" ? "back" : "strike"));
+    const last = place.lastElementChild;
+    const words = { struck: `Put ${name} back`, added: `Take ${name} away again` }[here] ?? `${strike} ${name}`;
+    if (last.title === words) return;
+    Object.assign(last, { title: words, ariaLabel: words });
+    put(last, icon(here === "struck" ? "back" : "strike"));
     if (swaps) place.firstElementChild.hidden = here === "struck";
   }
 

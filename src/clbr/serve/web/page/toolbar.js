@@ -1,20 +1,20 @@
 // What can be done with edits as a whole: undo, redo, start over, copy a link; and how long a list is looked at.
 
-import { announce, h, icon } from "/page/dom.js";
+import { announce, button, h, icon, put } from "/page/dom.js";
 import { blank, change, edited, redo, setTop, state, undo } from "/page/state.js";
 
 const LENGTHS = [5, 10, 20, 40, 50, 100];
 
 /** The bar of a tab; `show()` brings it up to date. */
 export function toolbar(tab) {
-  const button = (name, words, hint, onclick) => h("button.quiet", { type: "button", title: hint, onclick }, icon(name), words);
-  const back = button("undo", "Undo", "Undo (Ctrl+Z)", () => goBack(tab));
-  const forth = button("redo", "Redo", "Redo (Ctrl+Shift+Z)", () => goForth(tab));
-  const over = button("back", "Start over", "Take all changes back", () => {
+  const tool = (name, words, hint, onclick) => button("button.quiet", onclick, { title: hint }, icon(name), words);
+  const back = tool("undo", "Undo", "Undo (Ctrl+Z)", () => goBack(tab));
+  const forth = tool("redo", "Redo", "Redo (Ctrl+Shift+Z)", () => goForth(tab));
+  const over = tool("back", "Start over", "Take all changes back", () => {
     change(tab, blank(tab, state.desks[tab].now.id));
     announce("All changes are taken back");
   });
-  const link = button("link", "Copy link", "A link that shows just this", copyLink);
+  const link = tool("link", "Copy link", "A link that shows just this", copyLink);
   const choice = h("select", { onchange: () => setTop(Number(choice.value)) });
   const element = h("div.toolbar", { role: "group", "aria-label": "Changes" },
     back, forth, over, link, h("label.length", {}, "Look at the first ", choice));
@@ -25,8 +25,9 @@ export function toolbar(tab) {
     setOff(back, here.past.length === 0);
     setOff(forth, here.future.length === 0);
     setOff(over, !edited(here.now));
-    const lengths = [...new Set([...LENGTHS.filter((length) => length <= state.longest), state.top])].sort((one, other) => one - other);
-    choice.replaceChildren(...lengths.map((length) => h("option", { value: length, selected: length === state.top }, String(length))));
+    const lengths = new Set([...LENGTHS.filter((length) => length <= state.longest), state.top]);
+    const inOrder = [...lengths].sort((one, other) => one - other);
+    put(choice, inOrder.map((length) => h("option", { value: length }, String(length))));
     choice.value = String(state.top);
   }
 

@@ -1,6 +1,6 @@
 // What is shown when something goes wrong: what it is, what to do, and a way to try again.
 
-import { announce, h, put } from "/page/dom.js";
+import { announce, button, h, put } from "/page/dom.js";
 
 /** A box that says what went wrong. `ways` are further buttons: [words, what they do]. */
 export function troubleBox(error, retry, ways = []) {
@@ -11,8 +11,8 @@ export function troubleBox(error, retry, ways = []) {
   return h("div.trouble", { role: "group", "aria-label": "Something went wrong" },
     h("p", {}, words),
     h("div.row", {},
-      retry && h("button", { type: "button", onclick: retry }, "Try again"),
-      ways.map(([label, onclick]) => h("button", { type: "button", onclick }, label))));
+      button("button", () => retry(), {}, "Try again"),
+      ways.map(([label, onclick]) => button("button", onclick, {}, label))));
 }
 
 /** Does the work; when it fails the trouble is put into `place`, unless nobody waits for the answer any more. */
