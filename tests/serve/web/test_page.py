@@ -226,7 +226,7 @@ def test_a_link_that_does_not_fit_the_data_says_so_and_offers_a_way_out(look: Lo
 
 def test_an_unknown_reader_in_a_link_is_told(look: Look) -> None:
     page = look("#tab=readers&user=no-such-reader", expect=(REFUSED,))
-    page.get_by_text("Unknown user").wait_for()
+    page.get_by_text("There is no reader with the id “no-such-reader”").wait_for()
     page.get_by_role("button", name="Choose another reader").click()
     page.get_by_role("heading", name="Whose lists").wait_for()
 

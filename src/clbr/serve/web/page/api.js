@@ -5,7 +5,7 @@ const LONGEST_WAIT = 5; // seconds
 const LOST = "The service does not answer. See that it is running and that you are connected, then try again.";
 const UNREADABLE = "The service's answer cannot be read. Try again; if it stays so, look at the service's log.";
 
-/** Something that went wrong, in words. `kind` is "lost", "busy", "slow", "refused" or "broken". */
+/** Something that went wrong, in words. `kind` is "lost", "busy", "slow", "unknown", "refused" or "broken". */
 export class Trouble extends Error {
   constructor(message, kind) {
     super(message);
@@ -80,7 +80,7 @@ function refusal(status, answer) {
     const request = answer?.request ?? "?";
     return new Trouble(`${said} Try again; if it stays so, tell whoever runs the service: request ${request}.`, "broken");
   }
-  return new Trouble(said, "refused");
+  return new Trouble(said, status === 404 ? "unknown" : "refused");
 }
 
 function capitalSentence(text) {

@@ -1,6 +1,6 @@
 // What both desks have: a beginning, a head, a word on how far to trust it, and why some models cannot be asked.
 
-import { get, latest } from "/page/api.js";
+import { get, latest, Trouble } from "/page/api.js";
 import { button, h, put } from "/page/dom.js";
 import { searchBox } from "/page/search.js";
 import { blank, change, edited, state } from "/page/state.js";
@@ -33,7 +33,7 @@ export function deskTab(panel, { tab, kind, question, make }) {
     return attempt(body, async () => {
       if (shown?.id !== now.id || !shown.root.isConnected) { // trouble may have taken its place
         shown = null;
-        const node = await busy(body, () => get(`/api/${kind}`, { id: now.id }, signal));
+        const node = await busy(body, () => find(kind, now.id, signal));
         const made = make(body, node, show);
         shown = { ...made, id: now.id, root: body.firstElementChild };
         if (document.activeElement === document.body) body.querySelector("h2").focus(); // what had focus is gone
@@ -44,12 +44,22 @@ export function deskTab(panel, { tab, kind, question, make }) {
   return { show, search: search.input, title: () => shown?.title };
 }
 
+/** Someone or something by id; a link may speak of one that is not here. */
+async function find(kind, id, signal) {
+  try {
+    return await get(`/api/${kind}`, { id }, signal);
+  } catch (error) {
+    if (error.kind !== "unknown") throw error;
+    throw new Trouble(`There is no ${word(kind)} with the id “${id}” here. Find ${one(kind)} by name above.`, "unknown");
+  }
+}
+
 /** Nothing chosen yet: the busiest ones to begin with. */
 function emptyDesk(body, kind, question, choose, signal) {
   const offers = h("ul.offers");
   put(body, h("section.empty", {},
     h("h2", {}, question),
-    h("p", {}, `Find ${one(kind)} by name or id, or begin with one of the largest:`),
+    h("p", {}, `Find ${one(kind)} by name or id, or begin with one of the ${kind === "user" ? "busiest" : "largest"}:`),
     offers));
   return attempt(offers, async () => {
     const { found } = await get("/api/find", { kind, text: "", limit: OFFERED }, signal);
