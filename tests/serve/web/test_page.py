@@ -555,12 +555,12 @@ def test_a_lost_connection_says_what_to_do_and_comes_back(look: Look, service: S
     before = places(page)
     page.context.set_offline(True)
     strike(page, history(service)["bundles"][0]["name"])
-    page.get_by_text("The service does not answer").wait_for()
+    page.locator(".trouble").get_by_text("The service does not answer").wait_for()
     assert places(page) == before  # what was there stays
     page.context.set_offline(False)
     page.get_by_role("button", name="Try again").click()
     page.locator(".ranking.moved").wait_for()
-    assert page.get_by_text("The service does not answer").count() == 0
+    assert page.locator(".trouble").count() == 0
 
 
 def test_a_service_that_is_gone_is_told_in_every_place(look: Look) -> None:
