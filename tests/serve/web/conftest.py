@@ -43,9 +43,12 @@ def shop(tmp_path_factory: pytest.TempPathFactory, artefact_of: Callable[[str], 
 @pytest.fixture(scope="module")
 def services(shop: Path, artefact_of: Callable[[str], Path]) -> Iterator[dict[str, Service]]:
     """Started at the same time: one to work with, and one with a token whose model cannot be asked."""
+    report = shop.parent / "report.html"
+    report.write_text("<!doctype html><title>Overall</title><h1>Overall performance</h1>")
+    plain = ["--words", "person/people,outfit,dress/dresses", "--report", str(report)]
     started = {
         "open": begin(shop, "--words", "reader,list,book"),
-        "locked": begin(artefact_of("bprmf"), "--words", "person/people,outfit,dress/dresses", CLBR_TOKEN=TOKEN),
+        "locked": begin(artefact_of("bprmf"), *plain, CLBR_TOKEN=TOKEN),
     }
     yield {name: ready(process) for name, process in started.items()}
     for process in started.values():

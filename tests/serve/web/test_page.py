@@ -550,6 +550,14 @@ def test_a_model_that_cannot_be_asked_says_why_and_still_recommends(look: Look) 
     assert page.locator(".audience").count() == 0
 
 
+def test_the_experiment_report_opens_in_a_page_of_its_own(look: Look) -> None:
+    page = look("#tab=model", at="locked", expect=(REFUSED,))
+    open_locked(page)
+    with page.expect_popup() as opened:
+        page.get_by_role("button", name="Read the experiment report").click()
+    opened.value.get_by_role("heading", name="Overall performance").wait_for()
+
+
 def test_a_lost_connection_says_what_to_do_and_comes_back(look: Look, service: Service) -> None:
     page = look(reader_link(), expect=(REFUSED,))
     before = places(page)

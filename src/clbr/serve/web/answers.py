@@ -32,7 +32,11 @@ def about(served: Served, words: Words, report: bool) -> schemas.About:
         note=FROZEN,
         report=report,
         limits=schemas.Limits(
-            top=min(limits.TOP, told.bundles), edits=limits.EDITS, found=limits.FOUND, batch=limits.BATCH
+            top=min(limits.TOP, told.bundles),
+            edits=limits.EDITS,
+            found=limits.FOUND,
+            batch=limits.BATCH,
+            budget=limits.BUDGET,
         ),
     )
 

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
+from secrets import token_urlsafe
+from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -137,43 +141,53 @@ def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
 def _add_asking(app: FastAPI, desk: Desk) -> None:
     """What has to be worked out."""
 
-    async def work_out(answer: Callable[[Served, Any], BaseModel], asked: BaseModel) -> Response:
+    async def work_out(request: Request, answer: Callable[[Served, Any], BaseModel], asked: BaseModel) -> Response:
         served = desk.now  # the same from the first line of an answer to the last
-        return _told(served, await desk.ask(lambda: answer(served, asked)))
+        asking = asyncio.ensure_future(desk.ask(lambda: answer(served, asked)))
+        leaving = asyncio.ensure_future(request.receive())  # all has come: the next is that the client goes
+        try:
+            await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise RefusedError(408, "nobody waits for the answer any more")
+            return _told(served, asking.result())
+        finally:
+            asking.cancel()
+            leaving.cancel()
 
     @app.post("/api/recommend", response_model=schemas.List)
-    async def recommend_with(asked: schemas.AskList) -> Response:
+    async def recommend_with(request: Request, asked: schemas.AskList) -> Response:
         """A user's best bundles, or those of someone never seen, within limits."""
-        return await work_out(answers.recommend, asked)
+        return await work_out(request, answers.recommend, asked)
 
     @app.post("/api/recommend/batch", response_model=schemas.Lists)
-    async def recommend_batch(asked: schemas.AskLists) -> Response:
+    async def recommend_batch(request: Request, asked: schemas.AskLists) -> Response:
         """The lists of several users."""
-        return await work_out(answers.recommend_batch, asked)
+        return await work_out(request, answers.recommend_batch, asked)
 
     @app.post("/api/whatif/user", response_model=schemas.UserAnswer)
-    async def whatif_user(asked: schemas.AskUser) -> Response:
+    async def whatif_user(request: Request, asked: schemas.AskUser) -> Response:
         """A user's list if her history were different."""
-        return await work_out(answers.whatif_user, asked)
+        return await work_out(request, answers.whatif_user, asked)
 
     @app.post("/api/whatif/bundle", response_model=schemas.BundleAnswer)
-    async def whatif_bundle(asked: schemas.AskBundle) -> Response:
+    async def whatif_bundle(request: Request, asked: schemas.AskBundle) -> Response:
         """A bundle's audience if its contents were different."""
-        return await work_out(answers.whatif_bundle, asked)
+        return await work_out(request, answers.whatif_bundle, asked)
 
     @app.post("/api/explain", response_model=schemas.Why)
-    async def explain(asked: schemas.AskWhy) -> Response:
+    async def explain(request: Request, asked: schemas.AskWhy) -> Response:
         """Why a bundle is in a user's list, or what would bring it there."""
-        return await work_out(answers.explain, asked)
+        return await work_out(request, answers.explain, asked)
 
     @app.post("/api/suggest", response_model=schemas.Swaps)
-    async def suggest(asked: schemas.AskSwaps) -> Response:
+    async def suggest(request: Request, asked: schemas.AskSwaps) -> Response:
         """The swaps that gain a bundle the most audience."""
-        return await work_out(answers.suggest, asked)
+        return await work_out(request, answers.suggest, asked)
 
 
 def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> None:
     """The house itself: probes, measures, the page, another artefact."""
+    passes: dict[str, float] = {}
 
     @app.post("/admin/reload", response_model=schemas.Swapped)
     async def reload() -> schemas.Swapped:
@@ -196,34 +210,59 @@ def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> No
         """For Prometheus."""
         return Response(measures.text(desk), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/report", response_class=Response, include_in_schema=house.report is not None)
-    async def report() -> Response:
-        """The experiment report, if there is one."""
-        if house.report is None:
-            raise RefusedError(404, "there is no experiment report: start with --report PAGE.html")
-        try:
-            content = await asyncio.to_thread(house.report.read_bytes)
-        except OSError as error:
-            raise RefusedError(404, f"{house.report.name}: {error.strerror}") from None
-        return Response(content, media_type="text/html", headers={"content-security-policy": REPORT_POLICY})
+    @app.post("/api/report", response_model=schemas.Address)
+    async def report_address() -> schemas.Address:
+        """Where the experiment report can be read for a minute, without a token: a link cannot carry one."""
+        _ = await _report(house)
+        until = monotonic() + limits.PASS_SECONDS
+        for old in [known for known, end in passes.items() if end < monotonic()]:
+            del passes[old]
+        passes[given := token_urlsafe(16)] = until
+        return schemas.Address(path=f"/report/{given}")
+
+    @app.get("/report/{given}", include_in_schema=False)
+    async def report(given: str) -> Response:
+        if passes.get(given, 0) < monotonic():
+            raise RefusedError(404, "this address was good for a minute: open the report from the page again")
+        headers = {"content-security-policy": REPORT_POLICY}
+        return Response(await _report(house), media_type="text/html", headers=headers)
 
     @app.get("/", include_in_schema=False)
-    async def index() -> Response:
-        return _page("index.html")
+    async def index(request: Request) -> Response:
+        return _page(request, "index.html")
 
     @app.get("/page/{name}", include_in_schema=False)
-    async def page(name: str) -> Response:
-        return _page(name)
+    async def page(request: Request, name: str) -> Response:
+        return _page(request, name)
 
 
-def _page(name: str) -> Response:
-    """A file of the page, by its plain name."""
+async def _report(house: House) -> bytes:
+    if house.report is None:
+        raise RefusedError(404, "there is no experiment report: start with --report PAGE.html")
+    try:
+        return await asyncio.to_thread(house.report.read_bytes)
+    except OSError as error:
+        raise RefusedError(404, f"{house.report.name}: {error.strerror}") from None
+
+
+@cache
+def _file(name: str) -> tuple[bytes, str]:
+    """A file of the page by its plain name, and what tells it from another version of it."""
     shelf = files("clbr.serve.web") / "page"
     stem, _, kind = name.rpartition(".")
     if kind not in PAGE or not stem.replace("-", "").replace("_", "").isalnum() or not (shelf / name).is_file():
         raise RefusedError(404, f"no file '{name[:60]}' here; the page is at /")
-    headers = {"content-security-policy": POLICY, "cache-control": "no-cache"}
-    return Response((shelf / name).read_bytes(), media_type=f"{PAGE[kind]}; charset=utf-8", headers=headers)
+    content = (shelf / name).read_bytes()
+    return content, f'"{sha256(content).hexdigest()[:16]}"'
+
+
+def _page(request: Request, name: str) -> Response:
+    """A file of the page, unless the browser has it."""
+    content, tag = _file(name)
+    headers = {"content-security-policy": POLICY, "cache-control": "no-cache", "etag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=f"{PAGE[name.rpartition('.')[2]]}; charset=utf-8", headers=headers)
 
 
 def _told(served: Served, answer: BaseModel) -> Response:

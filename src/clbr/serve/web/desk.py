@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,24 +36,30 @@ class Desk:
         self.changing = asyncio.Lock()
 
     async def ask(self, question: Callable[[], Answer]) -> Answer:
-        """Compute an answer; refused if too many wait already, or if it takes too long."""
+        """Compute an answer; refused if too many wait already, or if it takes too long.
+
+        A question that is given up, by us or by who asked, is not begun if it was still waiting.
+        """
         if self.waiting >= limits.WAITING:
             raise RefusedError(429, f"{self.waiting} questions are waiting already: ask again in a moment")
-        future = self._compute(question)
+        job = self._submit(question)
         try:
-            return await asyncio.wait_for(asyncio.shield(future), self.answer_seconds)
+            async with asyncio.timeout(self.answer_seconds):
+                return await asyncio.shield(asyncio.wrap_future(job))
         except TimeoutError:
-            future.add_done_callback(lambda done: done.exception())  # nobody waits for it any more
             raise RefusedError(
                 408,
                 f"no answer within {self.answer_seconds:g} seconds: ask for fewer edits, a shorter list, less budget",
             ) from None
+        finally:
+            job.cancel()
 
-    def _compute(self, question: Callable[[], Answer]) -> "asyncio.Future[Answer]":
+    def _submit(self, question: Callable[[], Answer]) -> Future[Answer]:
+        loop = asyncio.get_running_loop()
         self.waiting += 1
-        future = asyncio.get_running_loop().run_in_executor(self.thread, question)
-        future.add_done_callback(lambda _: self._finished())
-        return future
+        job = self.thread.submit(question)
+        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finished))
+        return job
 
     def _finished(self) -> None:
         self.waiting -= 1
@@ -63,13 +69,13 @@ class Desk:
         async with self.changing:
             before, self.seen = self.now.id, self._signature()
             try:
-                self.now = await self._compute(lambda: Served.open(self.folder))
+                self.now = await asyncio.wrap_future(self._submit(lambda: Served.open(self.folder)))
             except Exception as error:  # whatever is wrong with it, the old one goes on
                 self.changes["refused"] += 1
                 why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
                 log.error("artefact refused", extra={"told": {"why": why, "artefact": before}})
                 raise RefusedError(409, f"{why}; {before} goes on answering") from None
-            await self._compute(gc.collect)  # an artefact and its vectors hold on to each other
+            await asyncio.wrap_future(self._submit(gc.collect))  # an artefact and its vectors hold on to each other
             self.changes["swapped"] += 1
             log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
             return before, self.now.id

@@ -19,8 +19,8 @@ from clbr.serve.web import limits
 from clbr.serve.web.measures import Measures
 from clbr.serve.web.refusals import RefusedError
 
-OPEN = re.compile(r"/|/page/[^/]*|/live|/ready")
-"""Paths that need no token: the page holds no data."""
+OPEN = re.compile(r"/|/page/[^/]*|/report/[^/]*|/live|/ready")
+"""Paths that need no token: the page holds no data, and the report is at an address that only its reader knows."""
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 SAFETY = [

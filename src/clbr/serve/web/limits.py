@@ -26,3 +26,5 @@ WAITING = 32
 """Questions that need computing and wait for their turn."""
 AT_ONCE = 512
 """Requests in the house."""
+PASS_SECONDS = 60.0
+"""For which the address of the report is good."""

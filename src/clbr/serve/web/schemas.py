@@ -249,6 +249,7 @@ class Limits(Told):
     edits: int
     found: int
     batch: int
+    budget: int
 
 
 class About(Told):
@@ -281,6 +282,12 @@ class Swapped(Told):
 
     before: str
     after: str
+
+
+class Address(Told):
+    """Where to look."""
+
+    path: str
 
 
 class Status(Told):

@@ -1,6 +1,7 @@
 // The third tab: what the model is, how good it is and for whom, in plain words first and then its card.
 
-import { h, put } from "/page/dom.js";
+import { post } from "/page/api.js";
+import { button, h, put } from "/page/dom.js";
 import { markdown } from "/page/markdown.js";
 import { capital, count, figure, many, segment } from "/page/words.js";
 
@@ -54,9 +55,21 @@ function measures(about) {
       h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, names.map(row)))));
 }
 
+/** A link cannot carry a token, so the service is asked for an address that is good for a moment. */
 function report(about) {
-  const address = { href: "/report", target: "_blank", rel: "noopener" };
-  return about.report && h("p", {}, h("a", address, "Read the experiment report"));
+  const said = h("span.quiet", { role: "status" });
+  const open = async () => {
+    const page = window.open("about:blank"); // at once: a browser lets no page open one later
+    try {
+      const { path } = await post("/api/report", {});
+      page.opener = null;
+      page.location = path;
+    } catch (error) {
+      page.close();
+      said.textContent = ` ${error.message}`;
+    }
+  };
+  return about.report && h("p", {}, button("button", open, {}, "Read the experiment report"), said);
 }
 
 function facts(about) {
