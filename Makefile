@@ -20,9 +20,9 @@ test: lint browser
 
 # The page is tested in a real browser: Debian's, where there is apt. Elsewhere those tests say that they are skipped.
 browser:
-	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || { \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || ! command -v apt-get >/dev/null || { \
 	  echo "installing chromium, for the tests of the page (once)"; \
-	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium >/dev/null; } \
+	  $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
 	  || echo "chromium could not be installed: the tests of the page are skipped"
 
 test-slow: $(READY)

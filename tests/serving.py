@@ -32,12 +32,13 @@ class Service:
             return json.load(answer)
 
 
-def begin(artefact: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+def begin(artefact: Path, *words: str, stderr: int | None = None, **environment: str) -> subprocess.Popen[str]:
     """Start a service; it needs some seconds."""
     command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artefact), "--port", "0"]
     return subprocess.Popen(
         [*command, "--threads", "1", "--log", "error", *words],
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         env=os.environ | environment,
     )

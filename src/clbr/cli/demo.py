@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clbr.errors import InputError
+
 if TYPE_CHECKING:
     from clbr.data.world import World
 
@@ -14,15 +16,20 @@ SEEDS, SETTINGS = 3, {"epochs": 30, "rate": 0.005, "batch": 512}
 
 def demo(
     serve: Annotated[bool, typer.Option("--serve", help="Go straight to the page: ask it yourself.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve; 0: any that is free.")] = 8000,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="With --serve: where; 0: any that is free.", show_default="8000"),
+    ] = None,
 ) -> None:
     """See it work: a small simulated shop, what everyone should beat, and a model with and without what-ifs.
 
     Takes about half a minute; writes nothing. With --serve a model is trained, in seconds, and its page opened.
     """
     if serve:
-        _page(port)
+        _page(8000 if port is None else port)
         return
+    if port is not None:
+        raise InputError("--port is for the page: add --serve")
     from clbr.cli import show
     from clbr.data.describe import describe
     from clbr.data.simulate import simulate
@@ -116,7 +123,7 @@ def _page(port: int) -> None:
     from clbr.train.run import start
     from clbr.train.settings import compose
 
-    require("fastapi", "serve")
+    require("fastapi", "serve")  # before seconds of training
     use_threads(None)
     dataset = simulate("tiny").dataset
     with TemporaryDirectory() as space:

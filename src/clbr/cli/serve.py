@@ -43,7 +43,8 @@ def serve(
     ARTEFACT may be a link: when it points to another artefact, that one is taken without dropping a request. POST
     /admin/reload does the same. Ctrl-C stops when what is being answered is answered.
     """
-    require("fastapi", "serve")
+    for package in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
+        require(package, "serve")
     from clbr.serve.web.words import Words
 
     token = _token(token_file)
@@ -53,7 +54,7 @@ def serve(
             f"least {SHORTEST} letters that nobody can guess"
         )
     if report is not None and not report.is_file():
-        raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
+        raise InputError(f"--report {report}: no file there; clbr experiment report makes one")
     named = Words.parse(words)
     run(artefact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
 
@@ -71,8 +72,10 @@ def run(
     browse: bool = False,
 ) -> None:
     """Listen until told to stop; open a browser on it, if asked to and if someone is there to see it."""
+    import signal
     import socket
     import webbrowser
+    from threading import Thread
 
     from clbr.serve.web.app import House, make_app
     from clbr.serve.web.desk import Desk
@@ -85,7 +88,9 @@ def run(
     try:
         listening = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise InputError(f"cannot listen on {host}, port {port} ({error.strerror}); try another --port") from None
+        raise InputError(
+            f"cannot listen on {host}, port {port} ({error.strerror}); try another --port or --host"
+        ) from None
     with listening:
         desk = Desk(artefact)
         server = make_server(make_app(House(artefact, token, words, report), desk), host, port)
@@ -95,7 +100,8 @@ def run(
         typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
         configure(log)
         if browse and sys.stdout.isatty():
-            webbrowser.open(address)
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # one in the terminal would wait
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # when all is answered, leave as others do
         server.run(sockets=[listening])
 
 

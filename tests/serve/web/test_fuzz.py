@@ -10,6 +10,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    negative_data_rejection,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -18,6 +19,7 @@ from clbr.serve.web.app import House, make_app
 from clbr.serve.web.desk import Desk
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+CHECKS += [negative_data_rejection]
 HOST = {"host": "127.0.0.1"}
 
 

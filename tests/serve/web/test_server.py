@@ -1,5 +1,4 @@
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -13,23 +12,16 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from serving import TOKEN, begin, ready
 from typed import Run
-
-TOKEN = "a-token-that-nobody-guesses"
 
 
 @contextmanager
-def serving(*words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(artefact: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A service in a process of its own, and its address."""
-    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", *words, "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert "answers at" in line, line + (process.stderr.read() if process.stderr else "")
+    process = begin(artefact, *words, stderr=subprocess.PIPE, **environment)
     try:
-        yield process, line.split("answers at ")[1].split()[0]
+        yield process, ready(process).address
     finally:
         process.kill()
         process.communicate()
@@ -45,7 +37,7 @@ def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
 ) -> None:
     link = tmp_path / "current"
     link.symlink_to(artefact_of("crosscbr"))
-    with serving(str(link), "--log", "error") as (_, address):
+    with serving(link) as (_, address):
         seen: dict[str, set[str]] = {}
         wrong: list[str] = []
         stop = threading.Event()
@@ -79,7 +71,7 @@ def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
 
 
 def test_a_signal_lets_the_last_answer_come_to_its_end(folder: Path) -> None:
-    with serving(str(folder)) as (process, address):
+    with serving(folder, "--log", "info") as (process, address):
         answers: list[int] = []
         thread = threading.Thread(
             target=lambda: answers.append(
@@ -98,17 +90,25 @@ def test_a_signal_lets_the_last_answer_come_to_its_end(folder: Path) -> None:
     assert [line["path"] for line in lines if line["what"] == "answered"][-1] == "/api/suggest"
 
 
-def test_slow_clients_are_left_and_others_answered(folder: Path) -> None:
+@contextmanager
+def impatient(folder: Path) -> Iterator[tuple[str, tuple[str, int]]]:
+    """A service that waits for nobody for long: its address, as a text and as a pair."""
     code = (
         "from clbr.serve.web import limits; limits.BODY_SECONDS = 0.3; from clbr.cli import main; import sys; "
-        f"sys.argv = ['clbr', 'serve', {str(folder)!r}, '--port', '0']; main()"
+        f"sys.argv = ['clbr', 'serve', {str(folder)!r}, '--port', '0', '--log', 'error']; main()"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    address = process.stdout.readline().split("answers at ")[1].split()[0]
-    host, port = address.removeprefix("http://").split(":")
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     try:
-        place = (host, int(port))
+        address = ready(process).address
+        host, port = address.removeprefix("http://").split(":")
+        yield address, (host, int(port))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_slow_and_greedy_clients_are_left_and_others_answered(folder: Path) -> None:
+    with impatient(folder) as (address, place):
         with socket.create_connection(place, 30) as head, socket.create_connection(place, 30) as body:
             head.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
             body.sendall(
@@ -118,14 +118,31 @@ def test_slow_clients_are_left_and_others_answered(folder: Path) -> None:
             assert httpx2.get(f"{address}/live").status_code == 200
             assert body.recv(4096).startswith(b"HTTP/1.1 408")
             assert head.recv(4096) == b""  # closed
-            assert httpx2.get(f"{address}/live").status_code == 200
-    finally:
-        process.kill()
-        process.communicate()
+        with socket.create_connection(place, 30) as long:
+            try:
+                long.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + b"x" * (1 << 22))
+            except OSError:
+                pass  # it was closed while we were still speaking
+            else:
+                assert b" 431 " in long.recv(4096)
+        with socket.create_connection(place, 30) as unread:  # asks and asks, and reads nothing
+            unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            unread.setblocking(False)
+            asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            deadline = time.monotonic() + 30
+            while time.monotonic() < deadline:
+                try:
+                    unread.sendall(asked)
+                except BlockingIOError:
+                    time.sleep(0.01)
+                except OSError:
+                    break  # it was left
+            assert time.monotonic() < deadline
+        assert httpx2.get(f"{address}/live").status_code == 200
 
 
 def test_a_token_of_the_environment_is_asked_for_and_never_logged(folder: Path) -> None:
-    with serving(str(folder), "--host", "0.0.0.0", CLBR_TOKEN=TOKEN) as (process, address):
+    with serving(folder, "--log", "info", "--host", "0.0.0.0", CLBR_TOKEN=TOKEN) as (process, address):
         address = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx2.get(f"{address}/api/about").status_code == 401
         headers = {"authorization": f"Bearer {TOKEN}"}
@@ -146,7 +163,7 @@ def test_bad_options_are_refused(run: Run, folder: Path, tmp_path: Path, monkeyp
         (["--token-file", str(short)], "at least 16"),
         (["--token-file", str(tmp_path / "none")], "none"),
         (["--words", "reader"], "expected three"),
-        (["--report", str(tmp_path / "none.html")], "no such file"),
+        (["--report", str(tmp_path)], "no file there"),
         (["--port", port], "try another --port"),
         (["--log", "everything"], "'everything'"),
     ):

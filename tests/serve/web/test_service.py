@@ -2,6 +2,7 @@ import asyncio
 import json
 import logging
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from clbr.serve.web import limits
 from clbr.serve.web.app import House, make_app
 from clbr.serve.web.desk import Desk
 from clbr.serve.web.refusals import RefusedError
+from clbr.serve.web.served import Served
 from clbr.serve.web.words import Words
 from clbr.serve.whatif import ask_bundle, ask_user
-
-TOKEN = "a-token-that-nobody-guesses"
+from serving import TOKEN
 
 
 def open_house(folder: Path, **house: Any) -> TestClient:
@@ -52,7 +53,7 @@ def ask(client: TestClient, path: str, **question: object) -> Any:
 def refused(answer: Any, status: int, *words: str) -> None:
     assert answer.status_code == status, answer.text
     told = answer.json()
-    assert set(told) == {"error", "request"} and told["request"] == answer.headers["x-request-id"]
+    assert set(told) == {"error", "request", "kind", "id"} and told["request"] == answer.headers["x-request-id"]
     for word in words:
         assert word in told["error"]
 
@@ -183,6 +184,9 @@ def test_every_answer_says_which_artefact_gave_it_and_to_which_request(client: T
         ("/api/whatif/user", {"user": "{17}", "add_items": ["{i3}"], "drop_items": ["{i3}"]}, 422, ["choose one"]),
         ("/api/whatif/user", {"user": "{17}", "add_itmes": []}, 422, ["add_itmes"]),
         ("/api/whatif/user", {"user": 17.5}, 422, ["user", "string"]),
+        ("/api/whatif/user", {"user": "{17}", "top": True}, 422, ["top", "integer"]),
+        ("/api/whatif/user", {"user": "{17}", "top": "5"}, 422, ["top", "integer"]),
+        ("/api/recommend/batch", {"users": ["{17}"] * 900, "top": 90}, 422, ["20,000"]),
         ("/api/whatif/user", {"user": "{17}", "add_items": ["x"] * 201}, 422, ["add_items", "200"]),
         ("/api/whatif/bundle", {"bundle": "x" * 201}, 422, ["bundle", "200"]),
         ("/api/recommend/batch", {"users": []}, 422, ["users"]),
@@ -207,12 +211,22 @@ def test_bad_questions_are_refused_in_words(
 def test_bodies_that_are_no_question_are_refused(client: TestClient, body: bytes) -> None:
     answer = client.post("/api/whatif/user", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 422)
-    assert set(answer.json()) == {"error", "request"}
+    assert set(answer.json()) == {"error", "request", "kind", "id"}
+
+
+def test_an_unknown_node_is_named_apart(client: TestClient) -> None:
+    told = client.get("/api/item", params={"id": "nope"}).json()
+    assert (told["kind"], told["id"]) == ("item", "nope")
+
+
+def test_an_unknown_key_of_an_address_is_refused(client: TestClient, desk: Artefact) -> None:
+    refused(client.get("/api/recommend", params={"user": user_id(desk), "topp": 5}), 422, "topp")
 
 
 def test_unknown_paths_and_methods_are_refused(client: TestClient) -> None:
     refused(client.get("/api/nothing"), 404, "/openapi.json")
     refused(client.delete("/api/about"), 405, "DELETE")
+    assert client.delete("/api/about").headers["allow"] == "GET"
     for name in ("..%2fapp.py", "app.py", "none.js", "%00.js", "a/b.js"):
         refused(client.get(f"/page/{name}"), 404)
 
@@ -242,8 +256,10 @@ def test_with_a_token_nothing_is_told_without_it(folder: Path, caplog: pytest.Lo
             refused(client.get(path), 401, "Authorization: Bearer")
             refused(client.get(path, headers={"authorization": "Bearer wrong"}), 401)
         assert client.get("/live").status_code == client.get("/ready").status_code == 200
-        answer = client.get("/api/about", headers={"authorization": f"Bearer {TOKEN}", "host": "desk.example"})
+        answer = client.get("/api/about", headers={"authorization": f"bearer {TOKEN}", "host": "desk.example"})
         assert answer.status_code == 200
+        schema = client.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}).json()
+        assert schema["security"] == [{"token": []}]
     assert len(caplog.records) > 8 and TOKEN not in caplog.text + repr([vars(one) for one in caplog.records])
 
 
@@ -287,6 +303,71 @@ def test_a_changed_link_is_noticed(
     assert asyncio.run(asyncio.wait_for(watched(), 60)) == "bgcn"
 
 
+def test_an_artefact_that_is_copied_over_the_old_one_is_taken_once_it_is_whole(
+    artefact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clbr.serve.web.desk.LOOK_SECONDS", 0.01)
+    place = shutil.copytree(artefact_of("crosscbr"), tmp_path / "desk")
+
+    async def watched() -> tuple[str, int]:
+        desk = Desk(place)
+        watch = asyncio.create_task(desk.watch())
+        for file in sorted(artefact_of("bgcn").iterdir()):
+            shutil.copy(file, place / file.name)
+            await asyncio.sleep(0.1)
+        while desk.now.artefact.about.model == "crosscbr":
+            await asyncio.sleep(0.01)
+        watch.cancel()
+        desk.close()
+        return desk.now.artefact.about.model, desk.changes["refused"]
+
+    model, refusals = asyncio.run(asyncio.wait_for(watched(), 60))
+    assert model == "bgcn" and refusals > 0  # looked at while it was half there
+
+
+def test_a_link_that_changes_while_the_service_starts_is_not_missed(
+    artefact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "current"
+    link.symlink_to(artefact_of("crosscbr"))
+    first = Served.open
+
+    def change_meanwhile(folder: Path) -> Served:
+        opened = first(folder)
+        link.unlink()
+        link.symlink_to(artefact_of("bgcn"))
+        return opened
+
+    monkeypatch.setattr(Served, "open", change_meanwhile)
+    desk = Desk(link)
+    assert desk.seen != desk._signature()
+    desk.close()
+
+
+def test_probes_are_answered_when_the_house_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_house(folder) as client:
+        monkeypatch.setattr(limits, "AT_ONCE", 0)
+        refused(client.get("/api/about"), 429, "in a moment")
+        assert client.get("/live").status_code == client.get("/metrics").status_code == 200
+
+
+def test_a_question_that_nobody_waits_for_is_not_begun(folder: Path) -> None:
+    begun: list[str] = []
+
+    async def left() -> None:
+        desk = Desk(folder)
+        first = asyncio.create_task(desk.ask(lambda: time.sleep(0.2)))
+        second = asyncio.create_task(desk.ask(lambda: begun.append("second")))
+        await asyncio.sleep(0.05)
+        second.cancel()  # as the service does when the client has gone
+        await first
+        await desk.ask(lambda: begun.append("third"))
+        desk.close()
+
+    asyncio.run(left())
+    assert begun == ["third"]
+
+
 @pytest.mark.parametrize("damage", ["gone", "half", "flipped", "not json"])
 def test_a_damaged_artefact_is_refused_and_the_old_one_goes_on(folder: Path, tmp_path: Path, damage: str) -> None:
     place = shutil.copytree(folder, tmp_path / "artefact")
@@ -307,12 +388,19 @@ def test_a_damaged_artefact_is_refused_and_the_old_one_goes_on(folder: Path, tmp
 
 
 def test_too_many_questions_at_once_are_turned_away_and_slow_ones_given_up(folder: Path) -> None:
+    begun: list[int] = []
+
     async def crowd() -> tuple[list[int], int]:
         desk = Desk(folder, answer_seconds=0.2)
 
+        def question() -> int:
+            begun.append(1)
+            time.sleep(0.3)
+            return 200
+
         async def one() -> int:
             try:
-                return await desk.ask(lambda: __import__("time").sleep(0.3) or 200)
+                return await desk.ask(question)
             except RefusedError as refusal:
                 return refusal.status
 
@@ -322,8 +410,8 @@ def test_too_many_questions_at_once_are_turned_away_and_slow_ones_given_up(folde
         return found, desk.waiting
 
     found, waiting = asyncio.run(crowd())
-    assert found.count(429) == 3 and found.count(408) == limits.WAITING
-    assert waiting == 0  # one was computed to its end, the others never begun
+    assert found == [429] * len(found)
+    assert waiting == 0 and begun == [1]  # it was computed to its end; those that waited were never begun
 
 
 def test_measures_are_kept_by_route(client: TestClient, desk: Artefact) -> None:

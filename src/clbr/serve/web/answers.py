@@ -118,6 +118,8 @@ def recommend_batch(served: Served, asked: schemas.AskLists) -> schemas.Lists:
     """The lists of several users, scored together."""
     artefact = served.artefact
     numbers = served.numbers("user", asked.users)
+    if len(numbers) * asked.top > limits.PLACES:
+        raise RefusedError(422, f"{len(numbers)} lists of {asked.top}: at most {limits.PLACES:,} places in one request")
     if asked.top > artefact.about.bundles:
         raise RefusedError(422, f"top {asked.top}: there are {artefact.about.bundles} bundles")
     scores = artefact.recommender.scores(torch.tensor(numbers))

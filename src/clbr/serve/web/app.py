@@ -21,7 +21,7 @@ from clbr import __version__
 from clbr.errors import InputError
 from clbr.serve.web import answers, limits, schemas
 from clbr.serve.web.desk import Desk
-from clbr.serve.web.guard import Guard, answer_refusal
+from clbr.serve.web.guard import Guard
 from clbr.serve.web.measures import Measures
 from clbr.serve.web.refusals import RefusedError
 from clbr.serve.web.served import Served
@@ -29,7 +29,7 @@ from clbr.serve.web.words import Words
 
 PAGE = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 REPORT_POLICY = (
@@ -41,6 +41,7 @@ WHY_NOT = {
     401: "no token, or a wrong one",
     403: "from another place than allowed",
     404: "an unknown id",
+    405: "not with this method",
     408: "too slow",
     409: "not with this artefact",
     413: "too large",
@@ -82,6 +83,7 @@ def make_app(house: House, desk: Desk) -> FastAPI:
         lifespan=living,
         docs_url=None,  # it would be fetched from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         responses=REFUSALS,
     )
     app.add_middleware(Guard, token=house.token, measures=measures)
@@ -91,6 +93,10 @@ def make_app(house: House, desk: Desk) -> FastAPI:
     _add_looking(app, desk, house)
     _add_asking(app, desk)
     _add_house(app, desk, house, measures)
+    if house.token:
+        schema = app.openapi()  # kept by the application, and told from now on
+        schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
     return app
 
 
@@ -103,39 +109,33 @@ def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
         return _told(desk.now, answers.about(desk.now, house.words, house.report is not None))
 
     @app.get("/api/find", response_model=schemas.Search)
-    async def find(
-        kind: schemas.Kind,
-        text: Annotated[str, Query(max_length=limits.TEXT, examples=["sea"])] = "",
-        limit: Annotated[int, Query(ge=1, le=limits.FOUND)] = 10,
-    ) -> Response:
+    async def find(asked: Annotated[schemas.ByText, Query()]) -> Response:
         """Users, bundles or items by id or name; without a text those with the most edges."""
-        return _told(desk.now, answers.find(desk.now, kind, text, limit))
+        return _told(desk.now, answers.find(desk.now, asked.kind, asked.text, asked.limit))
 
     @app.get("/api/user", response_model=schemas.User)
-    async def user(id: Annotated[schemas.Id, Query(examples=["17"])]) -> Response:
+    async def user(asked: Annotated[schemas.ById, Query()]) -> Response:
         """A user and what she has chosen."""
-        return _told(desk.now, answers.user(desk.now, id))
+        return _told(desk.now, answers.user(desk.now, asked.id))
 
     @app.get("/api/bundle", response_model=schemas.Bundle)
-    async def bundle(id: Annotated[schemas.Id, Query(examples=["5"])]) -> Response:
+    async def bundle(asked: Annotated[schemas.ById, Query()]) -> Response:
         """A bundle and what is in it."""
-        return _told(desk.now, answers.bundle(desk.now, id))
+        return _told(desk.now, answers.bundle(desk.now, asked.id))
 
     @app.get("/api/item", response_model=schemas.Item)
-    async def item(id: Annotated[schemas.Id, Query(examples=["3"])]) -> Response:
+    async def item(asked: Annotated[schemas.ById, Query()]) -> Response:
         """An item and where it is."""
-        return _told(desk.now, answers.item(desk.now, id))
+        return _told(desk.now, answers.item(desk.now, asked.id))
 
     @app.get("/api/recommend", response_model=schemas.List)
-    async def recommend(
-        user: Annotated[schemas.Id, Query(examples=["17"])],
-        top: Annotated[int, Query(ge=1, le=limits.TOP)] = 20,
-        diversity: Annotated[float, Query(ge=0, le=1)] = 0.0,
-        keep_chosen: bool = False,
-    ) -> Response:
+    async def recommend(asked: Annotated[schemas.ListOf, Query()]) -> Response:
         """A user's best bundles."""
-        asked = schemas.AskList.model_construct(user=user, top=top, diversity=diversity, keep_chosen=keep_chosen)
-        return _told(desk.now, answers.recommend(desk.now, asked))
+        served = desk.now
+        whole = schemas.AskList.model_construct(**dict(asked))
+        if not asked.diversity:  # quicker than a place in the line
+            return _told(served, answers.recommend(served, whole))
+        return _told(served, await desk.ask(lambda: answers.recommend(served, whole).model_dump_json()))
 
 
 def _add_asking(app: FastAPI, desk: Desk) -> None:
@@ -143,7 +143,7 @@ def _add_asking(app: FastAPI, desk: Desk) -> None:
 
     async def work_out(request: Request, answer: Callable[[Served, Any], BaseModel], asked: BaseModel) -> Response:
         served = desk.now  # the same from the first line of an answer to the last
-        asking = asyncio.ensure_future(desk.ask(lambda: answer(served, asked)))
+        asking = asyncio.ensure_future(desk.ask(lambda: answer(served, asked).model_dump_json()))
         leaving = asyncio.ensure_future(request.receive())  # all has come: the next is that the client goes
         try:
             await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -202,7 +202,7 @@ def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> No
 
     @app.get("/ready", response_model=schemas.Status)
     async def ready() -> schemas.Status:
-        """Whether it may be asked: it listens only once an artefact is open and warm."""
+        """Whether it may be asked: nothing is answered before an artefact is open and warm."""
         return schemas.Status(status="ready")
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -265,22 +265,19 @@ def _page(request: Request, name: str) -> Response:
     return Response(content, media_type=f"{PAGE[name.rpartition('.')[2]]}; charset=utf-8", headers=headers)
 
 
-def _told(served: Served, answer: BaseModel) -> Response:
+def _told(served: Served, answer: BaseModel | str) -> Response:
     """An answer, and which artefact gave it."""
-    return Response(answer.model_dump_json(), media_type="application/json", headers={"x-artefact": served.id})
+    content = answer if isinstance(answer, str) else answer.model_dump_json()
+    return Response(content, media_type="application/json", headers={"x-artefact": served.id})
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
     """What was wrong, in one sentence."""
     refusal = _as_refusal(request, error)
-    sent: list[Any] = []
-
-    async def keep(message: Any) -> None:
-        sent.append(message)
-
-    await answer_refusal(keep, refusal, request.scope["request_id"])
-    headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return Response(sent[1]["body"], refusal.status, headers)
+    headers, content = refusal.answer(request.scope["request_id"])
+    if isinstance(error, HTTPException):
+        headers |= error.headers or {}
+    return Response(content, refusal.status, headers)
 
 
 def _as_refusal(request: Request, error: Exception) -> RefusedError:

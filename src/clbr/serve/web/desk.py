@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from clbr.errors import InputError
-from clbr.serve.artefact import ABOUT
 from clbr.serve.web import limits
 from clbr.serve.web.refusals import RefusedError
 from clbr.serve.web.served import Served
@@ -28,8 +27,9 @@ class Desk:
 
     def __init__(self, folder: Path, answer_seconds: float = limits.ANSWER_SECONDS) -> None:
         self.folder, self.answer_seconds = folder, answer_seconds
-        self.now = Served.open(folder)
         self.seen = self._signature()
+        self.now = Served.open(folder)
+        self.now.warm()
         self.thread = ThreadPoolExecutor(1, "desk")
         self.waiting = 0
         self.changes: dict[str, int] = {"swapped": 0, "refused": 0}
@@ -47,10 +47,10 @@ class Desk:
             async with asyncio.timeout(self.answer_seconds):
                 return await asyncio.shield(asyncio.wrap_future(job))
         except TimeoutError:
-            raise RefusedError(
-                408,
-                f"no answer within {self.answer_seconds:g} seconds: ask for fewer edits, a shorter list, less budget",
-            ) from None
+            late = f"no answer within {self.answer_seconds:g} seconds"
+            if job.cancel():
+                raise RefusedError(429, f"{late}: others asked before; ask again in a moment") from None
+            raise RefusedError(429, f"{late}: ask for fewer edits, a shorter list or less budget") from None
         finally:
             job.cancel()
 
@@ -69,7 +69,9 @@ class Desk:
         async with self.changing:
             before, self.seen = self.now.id, self._signature()
             try:
-                self.now = await asyncio.wrap_future(self._submit(lambda: Served.open(self.folder)))
+                coming = await asyncio.to_thread(Served.open, self.folder)  # nobody waits in line behind it
+                await asyncio.wrap_future(self._submit(coming.warm))
+                self.now = coming
             except Exception as error:  # whatever is wrong with it, the old one goes on
                 self.changes["refused"] += 1
                 why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
@@ -84,20 +86,20 @@ class Desk:
         """Reload when the folder is another one, as when a link was changed, or holds another artefact."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._signature() != self.seen:
+            if (found := self._signature()) and found != self.seen:
                 try:
                     await self.reload()
                 except RefusedError:
                     continue  # told in the log; the next change is looked at again
 
-    def _signature(self) -> tuple[str, int, int] | None:
-        """What changes when there is something new; None while it is not there."""
+    def _signature(self) -> list[tuple[str, int, int]]:
+        """What changes when there is something new: where the folder is, and its files, their sizes and times."""
         try:
-            path = (self.folder / ABOUT).resolve(strict=True)
-            told = path.stat()
+            place = self.folder.resolve()
+            told = [(str(path), path.stat()) for path in sorted(place.iterdir())]
         except (OSError, RuntimeError):
-            return self.seen if hasattr(self, "seen") else None
-        return str(path), told.st_ino, told.st_mtime_ns
+            return []
+        return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in told]
 
     def close(self) -> None:
         """Let what runs come to its end."""

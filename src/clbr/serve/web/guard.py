@@ -5,12 +5,10 @@ Plain ASGI: the framework's own middleware costs more than a recommendation does
 
 import asyncio
 import hmac
-import json
 import logging
 import re
 import secrets
 from time import perf_counter
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,12 +20,15 @@ from clbr.serve.web.refusals import RefusedError
 OPEN = re.compile(r"/|/page/[^/]*|/report/[^/]*|/live|/ready")
 """Paths that need no token: the page holds no data, and the report is at an address that only its reader knows."""
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+PROBES = ("/live", "/ready", "/metrics")
+"""Answered even when the house is full: whoever asks may decide to start the service anew."""
 LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
 SAFETY = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+UNKEPT = (b"cache-control", b"no-store")
 log = logging.getLogger("clbr.serve")
 
 
@@ -36,7 +37,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, token: str | None, measures: Measures) -> None:
         self.app, self.measures = app, measures
-        self.token = f"Bearer {token}".encode() if token else None
+        self.token = token.encode() if token else None
         self.inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +46,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, status, artefact, begun = perf_counter(), 500, "", False
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # of several by one name the first
         given = headers.get(b"x-request-id", b"")
         request = given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope["request_id"] = request
@@ -56,21 +57,22 @@ class Guard:
                 status, begun = message["status"], True
                 told = message.setdefault("headers", [])
                 artefact = next((value.decode() for name, value in told if name == b"x-artefact"), "")
-                message["headers"] = [*told, (b"x-request-id", request.encode()), *SAFETY]
+                kept = any(name == b"cache-control" for name, _ in told)
+                message["headers"] = [*told, (b"x-request-id", request.encode()), *SAFETY, *([] if kept else [UNKEPT])]
             await send(message)
 
         self.inside += 1
         self.measures.inside.set(self.inside)
         try:
             self._look(scope, headers)
-            await self.app(scope, await _whole(receive, headers), tell)
+            await self.app(scope, await _whole(receive) if scope["method"] == "POST" else _nothing, tell)
         except RefusedError as refusal:
-            await answer_refusal(tell, refusal, request)
+            await _refuse(tell, refusal, request)
         except Exception:  # a fault of ours: told in full to the log, and to nobody else
             log.exception("failed", extra={"told": {"request": request, "path": scope["path"]}})
             if begun:
                 raise
-            await answer_refusal(tell, RefusedError(500, "something went wrong here; the log knows what"), request)
+            await _refuse(tell, RefusedError(500, "something went wrong here; the log knows what"), request)
         finally:
             self.inside -= 1
             self.measures.inside.set(self.inside)
@@ -84,7 +86,7 @@ class Guard:
 
     def _look(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse what may not come in."""
-        if self.inside > limits.AT_ONCE:
+        if self.inside > limits.AT_ONCE and scope["path"] not in PROBES:
             raise RefusedError(429, f"{limits.AT_ONCE} requests are being answered already: ask again in a moment")
         host = headers.get(b"host", b"").decode("latin-1")
         if self.token is None and not LOOPBACK.fullmatch(host):  # a page elsewhere could have its name point here
@@ -93,18 +95,21 @@ class Guard:
         if origin and _place(origin) != host:
             raise RefusedError(403, "requests from pages of another origin are not answered")
         if self.token is not None and not OPEN.fullmatch(scope["path"]):
-            shown = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(shown, self.token):
+            scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(shown.strip(), self.token):
                 raise RefusedError(401, "a token is needed: send it as Authorization: Bearer TOKEN")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length[:20]) > limits.BODY:
             raise RefusedError(413, f"a request of {int(length[:20]):,} bytes: at most {limits.BODY:,} are read")
 
 
-async def _whole(receive: Receive, headers: dict[bytes, bytes]) -> Receive:
+async def _nothing() -> Message:
+    """What a request without a body holds; one that has a body all the same is not waited for."""
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _whole(receive: Receive) -> Receive:
     """The body, read whole: it stays within its size and arrives in time, or is refused."""
-    if b"content-length" not in headers and b"transfer-encoding" not in headers:
-        return receive
     body, more = bytearray(), True
     try:
         async with asyncio.timeout(limits.BODY_SECONDS):
@@ -135,14 +140,10 @@ def _place(origin: str) -> str:
         return ""
 
 
-async def answer_refusal(send: Send, refusal: RefusedError, request: str) -> None:
+async def _refuse(send: Send, refusal: RefusedError, request: str) -> None:
     """Say what was wrong."""
-    content = json.dumps({"error": str(refusal), "request": request}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-    extra: dict[int, Any] = {401: (b"www-authenticate", b"Bearer"), 429: (b"retry-after", b"1")}
-    if refusal.status in extra:
-        headers.append(extra[refusal.status])
-    if refusal.status in (408, 413):
-        headers.append((b"connection", b"close"))  # the rest of the body is not waited for
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    headers, content = refusal.answer(request)
+    headers["content-length"] = str(len(content))
+    told = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": told})
     await send({"type": "http.response.body", "body": content})

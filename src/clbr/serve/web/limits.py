@@ -16,6 +16,10 @@ TEXT = 200
 """Letters of an id or of a search."""
 BUDGET = 400
 """Sets of edits that an explanation may try."""
+HEAD = 1 << 16
+"""Bytes of a request before its body."""
+PLACES = 20_000
+"""Places in all lists of one request together."""
 BODY = 1 << 20
 """Bytes of a request."""
 BODY_SECONDS = 10.0

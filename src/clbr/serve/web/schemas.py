@@ -19,7 +19,36 @@ Diversity = Annotated[float, Field(ge=0, le=1, description="0: by score; up to 1
 class Asked(BaseModel):
     """A question; a key that it does not know is refused."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Query(BaseModel):
+    """A question in an address, where all is text; a key that it does not know is refused."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ById(Query):
+    """Which one."""
+
+    id: Id = Field(examples=["17"])
+
+
+class ByText(Query):
+    """Whom to look for."""
+
+    kind: Kind
+    text: str = Field("", max_length=limits.TEXT, examples=["sea"])
+    limit: int = Field(10, ge=1, le=limits.FOUND)
+
+
+class ListOf(Query):
+    """Whose list."""
+
+    user: Id = Field(examples=["17"])
+    top: Top = 20
+    diversity: Diversity = 0.0
+    keep_chosen: bool = Field(False, description="list what she has chosen, too")
 
 
 class Told(BaseModel):
@@ -301,3 +330,5 @@ class Refusal(Told):
 
     error: str
     request: str
+    kind: Kind | None = Field(None, description="of an id that is not known")
+    id: str | None = None

@@ -36,26 +36,27 @@ class Served:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read and check all of it, and ask it once, so that nobody has to wait for what is only done once.
-
-        Its files may change or go afterwards.
-        """
+        """Read and check all of it. Its files may change or go afterwards."""
         artefact = open_artefact(folder.resolve(), mapped=False)
         artefact.check()
         served = cls(artefact)
-        assert artefact.card and artefact.recommender  # read now
+        _ = artefact.card, artefact.recommender, served.segments  # read, or worked out, now
         for catalogue in served.catalogues.values():
             catalogue.find("a", 1)
-        if artefact.can_ask:
-            then, now = factual(artefact), edited(artefact, EdgeEdits())
-            if not torch.allclose(then.users, now.users, atol=1e-3) or not torch.allclose(
-                then.bundles, now.bundles, atol=1e-3
-            ):
-                raise InputError(
-                    f"{folder}: its lists were made by another version of clbr ({artefact.about.version}) than would "
-                    "answer what if, and the two do not agree; export it again"
-                )
         return served
+
+    def warm(self) -> None:
+        """Ask it once, so that nobody has to wait for what is only done once; refused if its answers disagree."""
+        artefact = self.artefact
+        if not artefact.can_ask:
+            return
+        then, now = factual(artefact), edited(artefact, EdgeEdits())
+        pairs = ((then.users, now.users), (then.bundles, now.bundles))
+        if not all(torch.allclose(one, other, atol=1e-3) for one, other in pairs):
+            raise InputError(
+                f"{artefact.folder}: its lists were made by another version of clbr ({artefact.about.version}) than "
+                "would answer what if, and the two do not agree; export it again"
+            )
 
     @cached_property
     def segments(self) -> list[Segment]:
@@ -67,7 +68,7 @@ class Served:
         """The number of a node by its id."""
         found = self.artefact.nodes(kind).find(id)
         if found is None:
-            raise RefusedError(404, f"unknown {kind} '{id}': look it up with /api/find?kind={kind}&text=...")
+            raise RefusedError(404, f"unknown {kind} '{id}': look it up with /api/find?kind={kind}&text=...", kind, id)
         return found
 
     def numbers(self, kind: schemas.Kind, ids: list[str]) -> tuple[int, ...]:
