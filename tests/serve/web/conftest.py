@@ -40,7 +40,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, artefact_of: Callable[[str], 
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def services(shop: Path, artefact_of: Callable[[str], Path]) -> Iterator[dict[str, Service]]:
     """Started at the same time: one to work with, and one with a token whose model cannot be asked."""
     report = shop.parent / "report.html"
