@@ -1,14 +1,10 @@
 import re
 from importlib.resources import files
 
-import pytest
-
 from looking import (
     BUNDLE,
     FREE_READER,
     REFUSED,
-    calm,
-    history,
     names,
     open_locked,
     options,
@@ -96,6 +92,43 @@ def test_a_token_is_asked_for_and_a_wrong_one_again(look: Look) -> None:
     page.get_by_role("heading", name="Whose outfits").wait_for()
 
 
+def test_a_token_with_letters_that_cannot_be_sent_is_told_and_asked_again(look: Look) -> None:
+    page = look(at="locked", expect=(REFUSED,))
+    page.locator("#token").fill(f"“{TOKEN}”")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").filter(has_text="curly quotes").wait_for()
+    page.locator("#token").fill(f" {TOKEN} ")
+    page.keyboard.press("Enter")
+    page.get_by_role("tab").first.wait_for()
+
+
+def test_only_a_token_that_has_worked_is_kept(look: Look) -> None:
+    kept = "sessionStorage.getItem('token')"
+    page = look(at="locked", expect=(REFUSED,))
+    page.locator("#token").fill("wrong-but-long-enough")
+    page.keyboard.press("Enter")
+    page.get_by_text("does not know the token").wait_for()
+    assert page.evaluate(kept) is None
+    open_locked(page)
+    assert page.evaluate(kept) == TOKEN
+
+
+BLOCKED = """
+for (const name of ["sessionStorage", "localStorage"]) {
+  Object.defineProperty(window, name, { get() { throw new DOMException("blocked", "SecurityError"); } });
+}
+"""
+
+
+def test_it_works_where_the_browser_keeps_nothing(look: Look) -> None:
+    page = look(at="locked", script=BLOCKED, expect=(REFUSED,))
+    open_locked(page)
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.get_by_role("button", name="Switch to light colours").wait_for()
+    page.get_by_role("tab", name="Model").click()
+    page.get_by_role("article", name="Model card").wait_for()
+
+
 def test_words_are_those_of_the_house(look: Look) -> None:
     page = look(at="locked", expect=(REFUSED,))
     open_locked(page)
@@ -128,41 +161,6 @@ def test_the_experiment_report_opens_in_a_page_of_its_own(look: Look) -> None:
     with page.expect_popup() as opened:
         page.get_by_role("button", name="Read the experiment report").click()
     opened.value.get_by_role("heading", name="Overall performance").wait_for()
-
-
-@pytest.mark.parametrize("width", [1280, 375])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_everyone_can_use_it_and_nothing_is_cut_off(look: Look, service: Service, theme: str, width: int) -> None:
-    reason = "axe looks for barriers: pip install axe-playwright-python"
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=reason).Axe()
-    dropped = history(service)["bundles"][0]["id"]
-    item = service.ask(f"/api/bundle?id={BUNDLE}")["items"][0]["id"]
-    page = look(color_scheme=theme, viewport={"width": width, "height": 800})
-    page.locator(".offers button").first.wait_for()
-    start = page.url.split("#")[0]
-
-    def check(where: str) -> None:
-        calm(page)
-        found = axe.run(page)
-        assert found.violations_count == 0, f"{where}: {found.generate_report()}"
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), where
-
-    check("nothing chosen yet")
-    page.goto(start + reader_link(drop_bundles=dropped))
-    page.locator(".ranking.moved").wait_for()
-    page.locator(".why:visible").first.click()
-    page.locator(".answer-body p").first.wait_for()
-    page.get_by_role("combobox", name="Find a reader").fill("1")
-    options(page).first.wait_for()
-    check("readers")
-    page.goto(start + f"#tab=studio&bundle={BUNDLE}&drop_items={item}")
-    studio(page)
-    page.get_by_role("button", name="Find good swaps").click()
-    page.locator(".swaps li").first.wait_for()
-    check("studio")
-    page.goto(start + "#tab=model")
-    page.get_by_role("article").wait_for()
-    check("model")
 
 
 def test_the_page_never_makes_markup_of_text_and_its_files_stay_small() -> None:

@@ -1,26 +1,23 @@
 // Asks the service. A refusal becomes a Trouble with words that can be shown; a token that is missing is asked for.
 
+import { refusal, Trouble } from "/page/refusal.js";
+import { untilClosed } from "/page/store.js";
+
 const TRIES = 3; // when the service says that it is busy
 const LONGEST_WAIT = 5; // seconds
+const AT_ONCE = 2000; // milliseconds: what was refused later has waited in line already, and is not asked again unasked
 const LOST = "The service does not answer. See that it is running and that you are connected, then try again.";
 const UNREADABLE = "The service's answer cannot be read. Try again; if it stays so, look at the service's log.";
-
-/** Something that went wrong, in words. `kind` is "lost", "busy", "slow", "unknown", "refused" or "broken". */
-export class Trouble extends Error {
-  constructor(message, kind) {
-    super(message);
-    this.kind = kind;
-  }
-}
 
 let askForToken = () => Promise.reject(new Trouble("This service needs a token.", "refused"));
 let noticeArtefact = () => {};
 let asked = null; // one prompt for all calls that wait for it
+let token = untilClosed.get("token");
 
 /** Who asks for the token, and who is told which artefact an answer is from. */
-export function connect({ token, artefact }) {
-  askForToken = token;
-  noticeArtefact = artefact;
+export function connect({ token: ask, artefact: notice }) {
+  askForToken = ask;
+  noticeArtefact = notice;
 }
 
 export function get(path, query = {}, signal) {
@@ -34,20 +31,21 @@ export function post(path, body, signal) {
 }
 
 async function send(path, options, tried = 1) {
-  const token = sessionStorage.getItem("token");
-  const headers = { ...options.headers, ...(token && { authorization: `Bearer ${token}` }) };
+  const [shown, begun] = [token, performance.now()];
+  const headers = { ...options.headers, ...(shown && { authorization: `Bearer ${shown}` }) };
   const response = await reach(path, { ...options, headers });
-  if (response.status === 401) return sendWithToken(path, options, token);
-  if (response.status === 429 && tried < TRIES) {
+  if (response.status === 401) return sendWithToken(path, options, shown);
+  if (response.status === 429 && tried < TRIES && performance.now() - begun < AT_ONCE) {
     await pause(Math.min(Number(response.headers.get("retry-after")) || 1, LONGEST_WAIT), options.signal);
     return send(path, options, tried + 1);
   }
-  const answer = await response.json().catch(() => {
+  const answer = await response.json().catch((error) => {
     options.signal?.throwIfAborted();
-    throw new Trouble(UNREADABLE, "broken");
+    throw new Trouble(UNREADABLE, "broken", error);
   });
   options.signal?.throwIfAborted(); // an answer that nobody waits for any more never reaches the page
   if (!response.ok) throw refusal(response.status, answer);
+  if (shown !== null && untilClosed.get("token") !== shown) untilClosed.set("token", shown); // it has worked
   const artefact = response.headers.get("x-artefact");
   if (artefact) noticeArtefact(artefact);
   return answer;
@@ -58,34 +56,17 @@ async function reach(path, options) {
     return await fetch(path, options);
   } catch (error) {
     options.signal?.throwIfAborted();
-    throw new Trouble(LOST, "lost");
+    throw new Trouble(LOST, "lost", error);
   }
 }
 
 async function sendWithToken(path, options, refused) {
-  if (sessionStorage.getItem("token") === refused) {
+  if (token === refused) {
     asked ??= askForToken(refused !== null).finally(() => { asked = null; });
-    sessionStorage.setItem("token", await asked);
+    token = await asked;
   }
   options.signal?.throwIfAborted();
   return send(path, options);
-}
-
-function refusal(status, answer) {
-  const words = answer?.error ?? `The service refused (${status}).`;
-  const said = capitalSentence(words);
-  if (status === 429) return new Trouble(`${said} Wait a moment, then try again.`, "busy");
-  if (status === 408 || status === 504) return new Trouble(said, "slow");
-  if (status >= 500) {
-    const request = answer?.request ?? "?";
-    return new Trouble(`${said} Try again; if it stays so, tell whoever runs the service: request ${request}.`, "broken");
-  }
-  return new Trouble(said, status === 404 ? "unknown" : "refused");
-}
-
-function capitalSentence(text) {
-  const sentence = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }
 
 function pause(seconds, signal) {

@@ -1,7 +1,8 @@
 // What both desks have: a beginning, a head, a word on how far to trust it, and why some models cannot be asked.
 
-import { get, latest, Trouble } from "/page/api.js";
+import { get, latest } from "/page/api.js";
 import { button, h, put } from "/page/dom.js";
+import { Trouble } from "/page/refusal.js";
 import { searchBox } from "/page/search.js";
 import { blank, change, edited, state } from "/page/state.js";
 import { attempt, busy } from "/page/trouble.js";

@@ -1,6 +1,7 @@
 // Light or dark: as the system has it, until the button is used; then that is kept.
 
 import { icon, put } from "/page/dom.js";
+import { forGood } from "/page/store.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
@@ -8,7 +9,7 @@ const root = document.documentElement;
 apply();
 
 function kept() {
-  const theme = localStorage.getItem("theme");
+  const theme = forGood.get("theme");
   return ["light", "dark"].includes(theme) ? theme : null;
 }
 
@@ -28,7 +29,7 @@ export function themeButton(button) {
     button.setAttribute("aria-label", `Switch to ${words.toLowerCase()} colours`);
   };
   button.addEventListener("click", () => {
-    localStorage.setItem("theme", isDark() ? "light" : "dark");
+    forGood.set("theme", isDark() ? "light" : "dark");
     apply();
     label();
   });

@@ -35,7 +35,7 @@ export function figure(number) {
 
 /** Her name, or "Reader 17" where there is none. */
 export function called(kind, node) {
-  return node.name ?? `${capital(word(kind))} ${node.id}`;
+  return node.name || `${capital(word(kind))} ${node.id}`;
 }
 
 /** How much is known of someone, in words. */
@@ -44,8 +44,15 @@ export function segment(name) {
   return { heavy: `many ${kind} chosen`, light: `a few ${kind} chosen`, cold: `no ${kind} chosen yet` }[name] ?? name;
 }
 
-/** "Ann, Ben and 3 more". */
-export function series(names, most = 3) {
-  if (names.length > most + 1) return `${names.slice(0, most).join(", ")} and ${names.length - most} more`;
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+export function isKind(kind) {
+  return Object.hasOwn(words, kind);
+}
+
+/** What the service says, in the words of the house: "a user has 3 items" becomes "a reader has 3 books". */
+export function inWords(text) {
+  const plain = /(?<![\w'“-])(?:(an?) )?(user|bundle|item)(s?)(?![\w-])/gi; // as a word; an id may hold one, too
+  return text.replace(plain, (found, article, kind, plural) => {
+    const said = article ? one(kind.toLowerCase()) : word(kind.toLowerCase(), plural ? 2 : 1);
+    return /^[A-Z]/.test(found) ? capital(said) : said;
+  });
 }
