@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 from looking import BUNDLE, called, calm, options, studio
@@ -39,9 +40,9 @@ def test_a_list_is_found_and_its_books_removed_added_and_swapped(look: Look, ser
     page.get_by_role("button", name=f"Remove {first['name']}", exact=True).click()
     page.locator(".bars.changed").wait_for()
     answer = assert_audience(page, service, drop_items=[first["id"]])
-    for way, side in (("come", "entered"), ("go", "left")):
-        if answer[f"{side}_count"]:
-            heading = page.get_by_role("heading", name=f"{answer[f'{side}_count']} {way}", exact=True)
+    for one, many, side in (("comes", "come", "entered"), ("goes", "go", "left")):
+        if number := answer[f"{side}_count"]:
+            heading = page.get_by_role("heading", name=f"{number} {one if number == 1 else many}", exact=True)
             shown = heading.locator("xpath=..").locator("a").all_text_contents()
             assert shown == called("Reader", answer[side])[:12]
     box = page.get_by_role("combobox", name="Add a book")
@@ -102,3 +103,22 @@ def test_while_swaps_are_tried_the_button_says_so(look: Look) -> None:
     held[0].fulfill(json={"bundle": {"id": "3", "name": "x"}, "top": 20, "audience": 1, "swaps": [], "note": ""})
     page.get_by_text("No swap of one book was found").wait_for()
     page.get_by_role("button", name="Find good swaps").wait_for()
+
+
+def test_all_who_come_can_be_shown(look: Look) -> None:
+    page = look(f"#tab=studio&bundle={BUNDLE}")
+    studio(page)
+    people = [{"id": str(number), "name": f"Person {number}"} for number in range(14)]
+    part = {"users": 200, "before": 0, "after": 20}
+    answer = {"bundle": {"id": BUNDLE, "name": "x"}, "top": 20, "users": 200, "segments": {"heavy": part}}
+    answer |= {"before": 0, "after": 20, "entered": people, "entered_count": 20, "left": [], "left_count": 0}
+    page.route("**/api/whatif/bundle", lambda route: route.fulfill(json=answer | {"warnings": [], "note": ""}))
+    page.get_by_role("button", name=re.compile("^Remove ")).first.click()
+    page.get_by_role("heading", name="20 come", exact=True).wait_for()
+    assert page.locator(".names a:visible").count() == 12
+    page.get_by_role("button", name="Show 2 more").click()
+    assert page.locator(".names li:visible").all_text_contents() == [
+        *(person["name"] for person in people),
+        "and 6 readers more",
+    ]
+    assert page.evaluate("document.activeElement.textContent") == "Person 12"

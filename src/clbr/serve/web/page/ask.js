@@ -8,53 +8,62 @@ import { called, figure, many, word } from "/page/words.js";
 
 const APPLY = { why: "Strike out and see", history: "Add and see", contents: "Open with these swaps" };
 const TRIES = 100;
-const MOST = 400; // where the first tries were not enough
 
-/** A panel that asks about a reader and a bundle at once. `close` takes it away. */
-export function askPanel({ user, bundle, close }) {
-  const body = h("div.answer-body");
-  const onkeydown = (event) => { if (event.key === "Escape") close(); };
-  const element = h("section.answer", { "aria-label": `About ${called("bundle", bundle)}`, onkeydown },
+/**
+ * A panel that asks about a reader and a bundle at once, with `most` tries where the first were not enough. `close`
+ * takes it away. `show()` brings it up to date with the edits, and `stop()` gives up waiting for an answer.
+ */
+export function askPanel({ user, bundle, most, close }) {
+  const [body, saying] = [h("div.answer-body"), h("div")];
+  const element = h("section.answer", { "aria-label": `About ${called("bundle", bundle)}`, tabindex: "-1" },
     body, iconButton("strike", "Close this answer", close));
   const fresh = latest();
+  let answer = null;
 
-  function ask(of, budget = TRIES) {
+  function ask(of, budget = Math.min(TRIES, most)) {
     const signal = fresh();
     const again = () => ask(of, budget);
+    if (body.contains(document.activeElement)) element.focus(); // the button goes
     put(body, h("p.waiting", {}, "Looking for the fewest changes that do it …"));
     return busy(element, () => attempt(body, async () => {
       const asked = { user: user.id, bundle: bundle.id, top: state.top, of, budget };
-      const answer = await post("/api/explain", asked, signal);
-      put(body, told(answer), further(answer));
-      announce(body.textContent);
+      answer = await post("/api/explain", asked, signal);
+      show();
+      put(body, saying, further());
+      announce(saying.innerText);
     }, again));
   }
 
-  function further(answer) {
+  /** The answer is about things as they are, which has to be said as soon as there are edits. */
+  function show() {
+    if (answer) put(saying, told(answer, edited(state.desks.readers.now), answer.tried < most));
+  }
+
+  function further() {
     const { question, out_of_budget: spent, tried } = answer;
     const asking = (words, ...how) => button("button", () => ask(...how), {}, words);
     return h("div.row", {},
       answer.found && applyButton(answer, close),
-      spent && tried < MOST && asking("Look longer", question === "contents" ? "contents" : "history", MOST),
+      spent && tried < most && asking("Look longer", question === "contents" ? "contents" : "history", most),
       question === "history" && asking(`Or change what is in this ${word("bundle")}`, "contents"),
       question === "contents" && asking("Or change her history", "history"));
   }
   ask("history");
-  return element;
+  return { element, show, stop: () => { fresh(); } };
 }
 
-function told(answer) {
+function told(answer, changed, more) {
   const name = h("strong", {}, called("bundle", answer.bundle));
-  const changed = edited(state.desks.readers.now);
   return [
-    h("p", {}, name, ` is at place ${figure(answer.place)}`, sentence(answer)),
+    h("p", {}, changed && "Without your changes, ", name, ` is at place ${figure(answer.place)}`, sentence(answer, more)),
     parts(answer),
-    changed && h("p.quiet", {}, "Asked of her history as it is, without your changes."),
+    changed && h("p.quiet", {}, "Asked of her history as it is",
+      answer.things.length > 0 && "; to try it takes the place of your changes", "."),
   ];
 }
 
-/** How the sentence that begins with its place goes on. */
-function sentence(answer) {
+/** How the sentence that begins with its place goes on; `more` says whether there are tries left. */
+function sentence(answer, more) {
   const { question, top, things, swaps, tried } = answer;
   const after = answer.place_after === null ? `out of her first ${top}` : `to place ${figure(answer.place_after)}`;
   if (answer.found && question === "why") {
@@ -70,7 +79,7 @@ function sentence(answer) {
     const needed = swaps.length === 1 ? "this swap" : `these ${swaps.length} swaps`;
     return `. With ${needed} of ${many("item")} in it, it would rise ${after}.`;
   }
-  if (answer.out_of_budget) return `. No answer in ${tried} tries${tried < MOST ? "; a longer look may find one." : "."}`;
+  if (answer.out_of_budget) return `. No answer in ${tried} tries${more ? "; a longer look may find one." : "."}`;
   if (question === "why") return ` whatever she has chosen: without any of her history it stays among her first ${top}.`;
   return `, and nothing that was tried brings it among her first ${top}.`;
 }

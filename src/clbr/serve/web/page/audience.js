@@ -12,10 +12,11 @@ export function audience() {
   const key = h("p.key.quiet", { "aria-hidden": "true" }, h("span.before", {}, "before"), h("span.after", {}, "now"));
   const bars = h("ul.bars");
   const [entered, left] = [people("come"), people("go")];
-  const element = h("div.audience", {}, heading, large, said, key, bars,
+  const element = h("div.audience", { hidden: true }, heading, large, said, key, bars,
     h("div.people", {}, entered.element, left.element));
 
   function show(answer, changed) {
+    element.hidden = false;
     heading.textContent = `${capital(many("user"))} who have it among their first ${answer.top}`;
     const was = answer.before !== answer.after && [h("s", {}, figure(answer.before)), " → "];
     put(large, h("strong", {}, was, figure(answer.after)), ` of ${count(answer.users, "user")}`);
@@ -37,8 +38,14 @@ function words(answer) {
   const by = answer.after - answer.before;
   if (answer.entered_count + answer.left_count === 0) return `Your changes leave its ${many("user")} as they were.`;
   const change = by === 0 ? "As many as before" : `${count(Math.abs(by), "user")} ${by > 0 ? "more" : "fewer"}`;
-  const ways = [[answer.entered_count, "come"], [answer.left_count, "go"]];
-  return `${change}: ${ways.filter(([some]) => some > 0).map(([some, way]) => `${figure(some)} ${way}`).join(", ")}.`;
+  const ways = [[answer.entered_count, "come"], [answer.left_count, "go"]].filter(([some]) => some > 0);
+  return `${change}: ${ways.map(([some, way]) => moving(some, way)).join(", ")}.`;
+}
+
+/** "1 comes", "3 come". */
+function moving(number, way) {
+  const one = { come: "comes", go: "goes" }[way];
+  return `${figure(number)} ${number === 1 ? one : way}`;
 }
 
 function entry(node) {
@@ -54,7 +61,7 @@ function people(way) {
 
   function show(nodes, number, changed) {
     element.hidden = !changed || number === 0;
-    heading.textContent = `${figure(number)} ${way}`;
+    heading.textContent = moving(number, way);
     put(list, nodes.slice(0, SHOWN).map(entry));
     more.hidden = nodes.length <= SHOWN;
     more.textContent = `Show ${figure(nodes.length - SHOWN)} more`;

@@ -2,7 +2,7 @@
 
 import { get, latest } from "/page/api.js";
 import { button, h, put } from "/page/dom.js";
-import { Trouble } from "/page/refusal.js";
+import { noSuch, Trouble } from "/page/refusal.js";
 import { searchBox } from "/page/search.js";
 import { blank, change, edited, state } from "/page/state.js";
 import { attempt, busy } from "/page/trouble.js";
@@ -12,7 +12,7 @@ const OFFERED = 8;
 
 /**
  * A tab with a search box and whoever was found. `make(body, node, again)` fills the body for a node and gives its
- * title and `show(now, signal)`, which brings it up to date; `again` starts over after trouble.
+ * title, `show(now, signal)`, which brings it up to date, and `leave()`; `again` starts over after trouble.
  */
 export function deskTab(panel, { tab, kind, question, make }) {
   const choose = (node) => change(tab, blank(tab, node.id));
@@ -23,17 +23,22 @@ export function deskTab(panel, { tab, kind, question, make }) {
   const fresh = latest();
   let shown = null;
 
+  function leaveDesk() {
+    shown?.leave(); // nobody waits for its answers any more
+    shown = null;
+  }
+
   async function show() {
     const { now } = state.desks[tab];
     const signal = fresh();
     if (now.id === null) {
-      shown = null;
+      leaveDesk();
       return emptyDesk(body, kind, question, choose, signal);
     }
     const leave = [[`Choose another ${word(kind)}`, () => change(tab, blank(tab))]];
     return attempt(body, async () => {
       if (shown?.id !== now.id || !shown.root.isConnected) { // trouble may have taken its place
-        shown = null;
+        leaveDesk();
         const node = await busy(body, () => find(kind, now.id, signal));
         const made = make(body, node, show);
         shown = { ...made, id: now.id, root: body.firstElementChild };
@@ -50,8 +55,8 @@ async function find(kind, id, signal) {
   try {
     return await get(`/api/${kind}`, { id }, signal);
   } catch (error) {
-    if (error.kind !== "unknown") throw error;
-    throw new Trouble(`There is no ${word(kind)} with the id “${id}” here. Find ${one(kind)} by name above.`, "unknown");
+    if (error.kind !== "unknown" && error.kind !== "refused") throw error;
+    throw new Trouble(`${noSuch(kind, id)} Find ${one(kind)} by name above.`, "unknown", error);
   }
 }
 
@@ -70,7 +75,7 @@ function emptyDesk(body, kind, question, choose, signal) {
 
 /** Who or what this is. */
 export function subjectHead(name, node, words) {
-  const told = node.name === null ? words : `${words} · id ${node.id}`; // without a name the heading has the id
+  const told = !node.name ? words : `${words} · id ${node.id}`; // without a name the heading has the id
   return h("div.subject", {}, h("h2", { tabindex: "-1" }, name), h("p.quiet", {}, told));
 }
 

@@ -11,7 +11,7 @@ export function ranking(explain) {
   const heads = h("p.heads.quiet", { "aria-hidden": "true" }, h("span", {}, "before"), h("span", {}, "now"));
   const places = h("ol.places");
   const gone = h("ul.places.gone");
-  const goneBox = h("div", {}, h("h4"), gone);
+  const goneBox = h("div", { hidden: true }, h("h4"), gone);
   const element = h("div.ranking", {}, heads, picture, h("div.rows", {}, places, goneBox));
   let moves = [];
 
@@ -26,6 +26,7 @@ export function ranking(explain) {
   /** Shows moves as the service tells them; `changed` says whether there are edits at all. */
   function show(told, changed, top) {
     moves = told;
+    const focused = element.contains(document.activeElement) && document.activeElement.closest("li")?.dataset.key;
     moveRows([places, gone], () => {
       const draw = (list, part) => keyed(list, part, (move) => move.id, (move) => makeRow(move, explain), updateRow);
       draw(places, told.filter((move) => move.after !== null));
@@ -34,7 +35,12 @@ export function ranking(explain) {
       goneBox.firstChild.textContent = `No longer in her first ${top}`;
       element.classList.toggle("moved", changed);
     });
+    if (focused && !element.contains(document.activeElement)) rowOf(focused)?.querySelector("a").focus(); // it has left
     redraw();
+  }
+
+  function rowOf(key) {
+    return [...places.children, ...gone.children].find((row) => row.dataset.key === key);
   }
   return { element, show };
 }

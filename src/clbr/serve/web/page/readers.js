@@ -1,7 +1,7 @@
 // The first tab: a reader, her history, her list, and what it would be had her history been different.
 
 import { get, post } from "/page/api.js";
-import { askPanel } from "/page/ask.js";
+import { openAnswers } from "/page/answers.js";
 import { announce, h, put } from "/page/dom.js";
 import { briefBar, cannotAsk, deskTab, subjectHead, trustNote, waysBack } from "/page/desk.js";
 import { ranking, summary } from "/page/ranking.js";
@@ -10,7 +10,7 @@ import { edited, editsOf, state } from "/page/state.js";
 import { thingGroup } from "/page/things.js";
 import { toolbar } from "/page/toolbar.js";
 import { attempt, busy } from "/page/trouble.js";
-import { called, capital, many, one, segment, word } from "/page/words.js";
+import { called, capital, inWords, many, one, segment, word } from "/page/words.js";
 
 const INVITE = "Strike out or add something in her history, and watch what moves.";
 
@@ -35,21 +35,19 @@ function readerDesk(body, reader, about, again) {
   const trouble = h("div");
   const [note, brief] = [trustNote(), briefBar(heading)];
   const list = ranking(about.can_ask ? explain : null);
+  const answers = openAnswers(reader, about.limits.budget);
   const answer = h("div");
   const wanted = about.can_ask && searchBox({
     kind: "bundle", label: `Another ${word("bundle")}: what would it take?`, placeholder: `Find ${one("bundle")}`,
     taken: (id) => (reader.bundles.some((bundle) => bundle.id === id) ? "she has it" : null),
-    choose: (bundle) => put(answer, askPanel({ user: reader, bundle, close: forget })),
+    choose: (bundle) => answers.ask(answer, bundle, wanted.input),
+    leave: () => answers.close(answer),
   });
-  const forget = () => {
-    put(answer);
-    wanted.input.focus();
-  };
   put(body, subjectHead(name, reader, capital(segment(reader.segment))), bar.element,
     !about.can_ask && cannotAsk(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "History" }, groups.map((part) => part.element)),
-      h("section.card.main", { "aria-label": "List" }, 
+      h("section.card.main", { "aria-label": "List" },
         h("div.list-head", {}, h("div", {}, heading, told), wanted && wanted.element),
         answer, trouble, warnings, list.element)),
     brief.element, note.element);
@@ -57,43 +55,33 @@ function readerDesk(body, reader, about, again) {
   let length = state.top;
 
   function explain(bundle, row, button) {
-    const open = row.querySelector(".answer");
-    const close = () => {
-      row.querySelector(".answer")?.remove();
-      button.setAttribute("aria-expanded", "false");
-      button.focus();
-    };
-    if (open) return close();
+    if (answers.close(row)) return;
     button.setAttribute("aria-expanded", "true");
-    return row.append(askPanel({ user: reader, bundle, close }));
-  }
-
-  /** They spoke of a list of another length. */
-  function forgetAnswers() {
-    length = state.top;
-    body.querySelectorAll(".answer").forEach((panel) => panel.remove());
-    body.querySelectorAll(".why").forEach((button) => button.setAttribute("aria-expanded", "false"));
+    answers.ask(row, bundle, button, () => button.setAttribute("aria-expanded", "false"));
   }
 
   async function show(now, signal) {
     bar.show();
-    if (length !== state.top) forgetAnswers();
+    if (length !== state.top) answers.closeAll(); // they spoke of a list of another length
+    length = state.top;
+    answers.show();
     heading.textContent = `Her first ${state.top} ${many("bundle")}`;
-    await Promise.all(groups.map((part) => part.show(part.nodes)));
+    await Promise.all(groups.map((part) => part.show(part.nodes, signal)));
     const ask = about.can_ask ? () => askMoves(now, signal) : () => askPlain(now, signal);
     await attempt(trouble, async () => {
       const found = await busy(list.element, ask);
       put(trouble);
       const words = summary(found.moves, edited(now), found.top);
       list.show(found.moves, edited(now), found.top);
+      answers.show();
       told.textContent = words ?? (about.can_ask ? INVITE : "");
-      put(warnings, found.warnings.map((warning) => h("p.warning", {}, warning)));
+      put(warnings, found.warnings.map((warning) => h("p.warning", {}, inWords(warning))));
       note.show(found.note);
       brief.show(words);
       if (words) announce(words);
     }, again, waysBack("readers", now));
   }
-  return { title: name, show };
+  return { title: name, show, leave: answers.closeAll };
 }
 
 function askMoves(now, signal) {

@@ -9,7 +9,7 @@ import { suggestions } from "/page/suggest.js";
 import { thingGroup } from "/page/things.js";
 import { toolbar } from "/page/toolbar.js";
 import { attempt, busy } from "/page/trouble.js";
-import { called, capital, count, many, word } from "/page/words.js";
+import { called, capital, count, inWords, many, word } from "/page/words.js";
 
 /** Fills the panel; `show()` brings it up to date with the state. */
 export function studioTab(panel, about) {
@@ -38,19 +38,19 @@ function bundleDesk(body, bundle, about, again) {
 
   async function show(now, signal) {
     bar.show();
-    await contents.show(bundle.items);
+    await contents.show(bundle.items, signal);
     if (!about.can_ask) return;
     swaps.show();
     await attempt(trouble, async () => {
       const asked = { bundle: now.id, ...editsOf(now), top: state.top };
       const answer = await busy(picture.element, () => post("/api/whatif/bundle", asked, signal));
       put(trouble);
-      put(warnings, answer.warnings.map((warning) => h("p.warning", {}, warning)));
+      put(warnings, answer.warnings.map((warning) => h("p.warning", {}, inWords(warning))));
       picture.show(answer, edited(now));
       note.show(answer.note);
       brief.show(edited(now) ? picture.words(answer) : null);
       if (edited(now)) announce(picture.words(answer));
     }, again, waysBack("studio", now));
   }
-  return { title: name, show };
+  return { title: name, show, leave: swaps.leave };
 }

@@ -23,7 +23,10 @@ export function suggestions(bundle) {
 
   /** What was found holds for the bundle as it was then; it goes when the bundle changes. */
   function show() {
-    if (asked === null || asked === question()) return;
+    if (asked !== null && asked !== question()) leave();
+  }
+
+  function leave() {
     fresh();
     asked = null;
     put(body);
@@ -72,5 +75,5 @@ export function suggestions(bundle) {
     finder.focus(); // the row goes
     change("studio", withAdded(without(now, "item", swap.old.id), "item", swap.new.id));
   }
-  return { element, show };
+  return { element, show, leave };
 }
