@@ -1,3 +1,5 @@
+from typing import Any
+
 from looking import FREE_READER, called, calm, history, names, options, places, reader_link, said, strike, told
 from serving import Look, Service
 
@@ -177,3 +179,78 @@ def test_an_answer_that_comes_late_never_takes_the_place_of_a_newer_one(look: Lo
     page.wait_for_timeout(50)
     assert places(page) == untouched
     assert page.locator(".ranking.moved").count() == 0
+
+
+def test_undoing_a_step_to_another_reader_is_a_step_for_back(look: Look) -> None:
+    page = look(reader_link())
+    places(page)
+    page.get_by_role("combobox", name="Find a reader").fill("31")
+    options(page).first.click()
+    page.get_by_role("heading", name="Reader 31", exact=True).wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("heading", name=f"Reader {FREE_READER}", exact=True).wait_for()
+    page.go_back()
+    page.get_by_role("heading", name="Reader 31", exact=True).wait_for()
+
+
+def test_taking_an_addition_away_is_not_called_striking_out(look: Look, service: Service) -> None:
+    hers = {item["id"] for item in history(service)["items"]}
+    new = next(item for item in service.ask("/api/find?kind=item&text=&limit=50")["found"] if item["id"] not in hers)
+    page = look(reader_link(add_items=new["id"]))
+    page.get_by_role("button", name=f"Take {new['name']} away again").click()
+    said(page, f"{new['name']} taken away again")
+
+
+def test_a_thing_looked_up_for_a_link_that_was_left_is_not_shown(look: Look, service: Service) -> None:
+    hers = {item["id"] for item in history(service)["items"]}
+    late, other = [str(item) for item in range(99) if str(item) not in hers][:2]
+    page = look(reader_link())
+    places(page)
+    held: list[Any] = []
+    page.route(f"**/api/item?id={late}", lambda route: held.append(route))
+    start = page.url.split("#")[0]
+    with page.expect_request(f"**/api/item?id={late}"):
+        page.goto(start + reader_link(add_items=late))
+    page.goto(start + reader_link(add_items=other))
+    page.locator(f".things .added[data-key='{other}']").wait_for()
+    held[0].continue_()
+    page.wait_for_timeout(300)
+    assert page.locator(".things .added").count() == 1
+
+
+def test_all_that_she_chose_can_be_shown(look: Look, service: Service) -> None:
+    busiest = service.ask("/api/find?kind=user&text=&limit=1")["found"][0]
+    items = service.ask(f"/api/user?id={busiest['id']}")["items"]
+    assert len(items) > 11
+    page = look(f"#tab=readers&user={busiest['id']}")
+    places(page)
+    books = page.locator(".things").nth(1).locator("li")
+    assert books.count() == 8
+    page.get_by_role("button", name=f"Show all {len(items)}").click()
+    assert books.count() == len(items)
+    assert books.nth(8).evaluate("row => row.contains(document.activeElement)")
+
+
+def test_a_link_is_copied(look: Look) -> None:
+    page = look(reader_link())
+    places(page)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def test_where_nothing_can_be_copied_the_link_is_in_the_address_bar(look: Look) -> None:
+    page = look(reader_link(), script="navigator.clipboard.writeText = () => Promise.reject(new Error());")
+    places(page)
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="It is in the address bar").wait_for()
+
+
+def test_who_has_an_empty_name_goes_by_the_id(look: Look) -> None:
+    page = look()
+    node = {"id": "7", "name": "", "size": 1}
+    answer = {"kind": "user", "text": "", "total": 1, "found": [node]}
+    page.route("**/api/find*", lambda route: route.fulfill(json=answer))
+    page.get_by_role("combobox", name="Find a reader").click()
+    options(page).filter(has_text="Reader 7").wait_for()

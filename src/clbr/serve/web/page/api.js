@@ -85,17 +85,3 @@ export function latest() {
     return controller.signal;
   };
 }
-
-const nodes = new Map();
-
-/** Keeps what a node is called, so that a link with nothing but ids can be shown by name. */
-export function remember(kind, node) {
-  nodes.set(`${kind} ${node.id}`, node);
-}
-
-/** What is known of a node: from what was shown before, or asked of the service. */
-export async function nodeOf(kind, id) {
-  const key = `${kind} ${id}`;
-  if (!nodes.has(key)) nodes.set(key, await get(`/api/${kind}`, { id }));
-  return nodes.get(key);
-}

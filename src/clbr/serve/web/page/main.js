@@ -1,7 +1,7 @@
 // Where the page begins: asks what is served, makes the tabs, and shows what the link says.
 
 import { connect, get } from "/page/api.js";
-import { button, h, put } from "/page/dom.js";
+import { announce, button, h, put } from "/page/dom.js";
 import { modelTab } from "/page/model.js";
 import { readersTab } from "/page/readers.js";
 import { listen, readLink, state } from "/page/state.js";
@@ -11,27 +11,29 @@ import { themeButton } from "/page/theme.js";
 import { askToken } from "/page/token.js";
 import { goBack, goForth } from "/page/toolbar.js";
 import { attempt } from "/page/trouble.js";
-import { capital, many, setWords, word } from "/page/words.js";
+import { capital, figure, many, setWords, word } from "/page/words.js";
 
 const content = document.getElementById("content");
 const notices = document.getElementById("notices");
+const [trouble, swapped, cut] = [h("div"), h("div"), h("div")];
 let served = null;
 let tabs = null;
 
 themeButton(document.getElementById("theme"));
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });
+notices.append(trouble, swapped, cut);
 connect({ token: askToken, artefact: noticeArtefact });
 start();
 
 function start() {
-  put(notices);
-  return attempt(notices, async () => build(await get("/api/about")), start);
+  put(trouble);
+  return attempt(trouble, async () => build(await get("/api/about")), start);
 }
 
 function build(about) {
   served ??= about.artefact;
   setWords(about.words);
-  state.longest = about.limits.top;
+  Object.assign(state, { longest: about.limits.top, most: about.limits.edits });
   document.getElementById("data").textContent = about.data;
   const panel = () => h("div.panel");
   const panels = { readers: panel(), studio: panel(), model: panel() };
@@ -48,6 +50,7 @@ function build(about) {
   };
   listen(async () => {
     bar.show();
+    tellLeftOut();
     const here = state.tab;
     await tabs[here].show();
     if (here === state.tab) document.title = [tabs[here].title(), about.data, "clbr"].filter(Boolean).join(" · ");
@@ -61,9 +64,18 @@ function build(about) {
 function noticeArtefact(artefact) {
   if (served === null || artefact === served) return;
   served = artefact;
-  put(notices, h("p.notice", {},
+  put(swapped, h("p.notice", {},
     "Another model answers now than when this page was opened; names and figures may differ. ",
     button("button", () => location.reload(), {}, "Reload the page")));
+}
+
+/** A link may have more changes than can be asked at once. */
+function tellLeftOut() {
+  const { leftOut, most } = state;
+  const words = `This link has more changes than can be looked at together: at most ${figure(most)} of each sort are here, `
+    + `${figure(leftOut)} are left out.`;
+  if (leftOut && !cut.childElementCount) announce(words);
+  put(cut, leftOut > 0 && h("p.notice", {}, words));
 }
 
 function shortcut(event) {

@@ -7,12 +7,15 @@ export const EDITS = {
 const SUBJECT = { readers: "user", studio: "bundle" };
 const TABS = ["readers", "studio", "model"];
 const STEPS = 200; // that can be undone
+export const LONGEST = 200; // letters of an id, or of a search, that the service reads
 
 const listeners = [];
 export const state = {
   tab: "readers",
   top: 20,
-  longest: 100,
+  longest: 100, // places of a list
+  most: 200, // edits of a sort that the service takes at once
+  leftOut: 0, // edits of a link beyond that
   desks: { readers: desk("readers"), studio: desk("studio") },
 };
 
@@ -86,8 +89,9 @@ function step(tab, from, to) {
   const here = state.desks[tab];
   if (!here?.[from].length) return false;
   const now = here[from].at(-1);
+  const elsewhere = now.id !== here.now.id;
   Object.assign(here, { [from]: here[from].slice(0, -1), [to]: [...here[to], here.now], now });
-  settle(false);
+  settle(elsewhere);
   return true;
 }
 
@@ -112,6 +116,7 @@ export function setTop(top) {
 
 /** The address bar says what is shown; going elsewhere is a step for the browser's Back, an edit is not. */
 function settle(elsewhere) {
+  state.leftOut = 0; // told, and gone on from
   const hash = linkTo(state.tab, state.desks[state.tab]?.now, state.top);
   if (hash !== location.hash) history[elsewhere ? "pushState" : "replaceState"](null, "", hash);
   listeners.forEach((listener) => listener());
@@ -136,11 +141,24 @@ export function readLink(hash = location.hash) {
   state.top = Math.min(Math.max(1, Math.round(top)), state.longest);
   const here = state.desks[state.tab];
   if (here) {
-    const now = blank(state.tab, params.get(SUBJECT[state.tab]));
-    if (now.id !== null) EDITS[state.tab].forEach((name) => { now[name] = [...new Set(params.getAll(name))]; });
+    const { now, leftOut } = told(params, state.tab);
+    state.leftOut = leftOut;
+    if (leftOut) history.replaceState(null, "", linkTo(state.tab, now, state.top)); // the address says what is shown
     if (!same(now, here.now)) take(here, now);
   }
   listeners.forEach((listener) => listener());
+}
+
+/** Whom a link is about, with as many of its edits as can be asked at once, and how many more it has. */
+function told(params, tab) {
+  const now = blank(tab, params.get(SUBJECT[tab]) || null);
+  let leftOut = 0;
+  for (const name of now.id === null ? [] : EDITS[tab]) {
+    const ids = [...new Set(params.getAll(name))].filter(Boolean);
+    now[name] = ids.filter((id) => [...id].length <= LONGEST).slice(0, state.most);
+    leftOut += ids.length - now[name].length;
+  }
+  return { now, leftOut };
 }
 
 function same(one, other) {
