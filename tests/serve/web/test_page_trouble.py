@@ -34,6 +34,7 @@ def test_an_unknown_reader_in_a_link_is_told(look: Look) -> None:
 def test_an_unknown_thing_in_a_link_leaves_the_desk_and_can_be_taken_away(look: Look, link: str) -> None:
     page = look(link, expect=(REFUSED,))
     page.locator(".things .added").filter(has_text="not known here").wait_for()
+    page.locator(".trouble").get_by_text("There is no book called “nope” here.").wait_for()
     page.get_by_role("button", name="Take all changes back").wait_for()
     page.get_by_role("button", name="Take Book nope away again").click()
     page.locator(".trouble").wait_for(state="detached")

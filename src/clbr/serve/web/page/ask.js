@@ -54,8 +54,9 @@ export function askPanel({ user, bundle, most, close }) {
 
 function told(answer, changed, more) {
   const name = h("strong", {}, called("bundle", answer.bundle));
+  const place = ` is at place ${figure(answer.place)}`;
   return [
-    h("p", {}, changed && "Without your changes, ", name, ` is at place ${figure(answer.place)}`, sentence(answer, more)),
+    h("p", {}, changed && "Without your changes, ", name, place, sentence(answer, more)),
     parts(answer),
     changed && h("p.quiet", {}, "Asked of her history as it is",
       answer.things.length > 0 && "; to try it takes the place of your changes", "."),

@@ -72,8 +72,8 @@ function noticeArtefact(artefact) {
 /** A link may have more changes than can be asked at once. */
 function tellLeftOut() {
   const { leftOut, most } = state;
-  const words = `This link has more changes than can be looked at together: at most ${figure(most)} of each sort are here, `
-    + `${figure(leftOut)} are left out.`;
+  const words = `This link has more changes than can be looked at together: at most ${figure(most)} of each sort are `
+    + `here, ${figure(leftOut)} are left out.`;
   if (leftOut && !cut.childElementCount) announce(words);
   put(cut, leftOut > 0 && h("p.notice", {}, words));
 }

@@ -1,4 +1,4 @@
-// What the browser keeps for this page. Where it keeps nothing (storage can be blocked) it is known until the page is left.
+// What the browser keeps for this page. Storage can be blocked: then it is known until the page is left.
 
 function shelf(find) {
   const here = new Map();

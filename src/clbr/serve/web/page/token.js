@@ -4,8 +4,8 @@ import { h } from "/page/dom.js";
 
 const NEEDED = "Ask whoever runs the service for it. It is kept only until you close this browser tab.";
 const REFUSED = "The service does not know the token that was given. Look for a missing letter, or ask again for it.";
-const STRANGE = "A token is made of plain letters, digits and signs, without spaces. There is something else in this one: "
-  + "curly quotes perhaps, or a letter with an accent. Copy it once more, from where it was given to you.";
+const STRANGE = "A token is made of plain letters, digits and signs, without spaces. There is something else in this "
+  + "one: curly quotes perhaps, or a letter with an accent. Copy it once more, from where it was given to you.";
 const PLAIN = /^[\x21-\x7e]+$/; // nothing else can be sent
 
 /** A promise of what was typed; `refused` says whether one was tried already. */
