@@ -1,6 +1,7 @@
 """Where a run was made: versions, threads, machine, revision, data."""
 
 import ctypes
+import gc
 import os
 import platform
 import subprocess
@@ -54,6 +55,14 @@ def keep_large_blocks() -> None:
     if mallopt is not None:  # glibc alone has it
         mallopt(M_MMAP_THRESHOLD, 1 << 30)
         mallopt(M_TRIM_THRESHOLD, NEVER)
+
+
+def give_back() -> None:
+    """Collect what nothing holds on to any more, and give its memory back to the system."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def describe_environment(dataset: BundleDataset, device: torch.device) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The desk: which artefact answers now, who may ask it, and when another takes its place."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ from clbr.errors import InputError
 from clbr.serve.web import limits
 from clbr.serve.web.refusals import RefusedError
 from clbr.serve.web.served import Served
+from clbr.train.environment import give_back
 
 Answer = TypeVar("Answer")
 LOOK_SECONDS = 1.0
@@ -77,7 +77,7 @@ class Desk:
                 why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
                 log.error("artefact refused", extra={"told": {"why": why, "artefact": before}})
                 raise RefusedError(409, f"{why}; {before} goes on answering") from None
-            await asyncio.wrap_future(self._submit(gc.collect))  # an artefact and its vectors hold on to each other
+            await asyncio.wrap_future(self._submit(give_back))  # an artefact and its vectors hold on to each other
             self.changes["swapped"] += 1
             log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
             return before, self.now.id
