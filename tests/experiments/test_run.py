@@ -97,6 +97,18 @@ def test_a_judge_without_its_weights_runs_again_only_where_it_is_needed(tiny: Wo
     assert pending(store, placed) == []
 
 
+def test_a_judge_that_was_done_stays_so_when_it_cannot_be_run_again(tiny: World, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), tiny.dataset)
+    original, clbr = (one.cell for one in placed)
+    store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "original" else None)
+    before = store.read(original)
+    heard: list[News] = []
+    outcome = run(tmp_path / "c", tiny.dataset, placed, Noted([original.key, clbr.key]), heard.append)
+    assert store.read(original) == before
+    assert [(news.cell.key, news.state) for news in heard] == [(original.key, "failed"), (clbr.key, "failed")]
+    assert (outcome.done, outcome.failed) == (1, {clbr.key: "it broke"})
+
+
 def test_two_experiments_in_one_folder_take_turns(tiny: World, tmp_path: Path) -> None:
     placed = cells(spec(seeds=1), tiny.dataset)
 

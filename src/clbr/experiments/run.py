@@ -47,7 +47,7 @@ def run(
         cells = pending(store, placed)
 
         def hear(news: News) -> None:
-            if news.state == "failed":
+            if news.state == "failed" and not store.is_done(news.cell):  # a judge that was done stays so
                 fail(store, news.cell, news.error)
             heard(news)
 
