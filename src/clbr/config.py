@@ -5,7 +5,7 @@ import tomllib
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,7 +30,7 @@ class Config(BaseModel):
             # Through JSON, so that TOML's lists become tuples while "1" never becomes 1.
             return cls.model_validate_json(json.dumps(settings))
         except ValidationError as error:
-            raise InputError(f"{source}: " + "; ".join(cls._explain(error))) from None
+            raise InputError(f"{source}: " + "; ".join(cls.explain(error))) from None
         except (TypeError, ValueError) as error:
             raise InputError(f"{source}: {error}") from None
 
@@ -50,20 +50,29 @@ class Config(BaseModel):
         return "\n".join(_lines(self.model_dump(mode="json"))) + "\n"
 
     @classmethod
-    def _explain(cls, error: ValidationError) -> list[str]:
+    def explain(cls, error: ValidationError) -> list[str]:
+        """Each fault in a line: where, what was found, what was expected."""
         return [_explain_one(cls, fault) for fault in error.errors(include_url=False)]
 
 
 def _explain_one(cls: type[BaseModel], fault: Any) -> str:
     *parents, key = fault["loc"] or ("",)
     dotted = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "value_error":  # a validator's own words, of several values together
+        return f"{dotted}: {fault['ctx']['error']}" if dotted else str(fault["ctx"]["error"])
     if fault["type"] != "extra_forbidden":
-        return f"{dotted} = {fault['input']!r}: {fault['msg']}"
+        return f"{dotted} = {fault['input']!r}: {fault['msg']}" if dotted else fault["msg"]
     for part in parents:  # walk down to the settings class that refused the key
-        inner = cls.model_fields[part].annotation if part in cls.model_fields else None
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            cls = inner
+        if part in cls.model_fields:
+            cls = _inner(cls.model_fields[part].annotation) or cls
     return f"unknown key '{dotted}', {nearest(str(key), list(cls.model_fields))}"
+
+
+def _inner(kind: Any) -> type[BaseModel] | None:
+    """The settings class in an annotation: itself, or within a dict, a list or a choice."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind
+    return next((found for part in get_args(kind) if (found := _inner(part))), None)
 
 
 # The standard library reads TOML but does not write it, and settings need only this much of it.

@@ -10,9 +10,10 @@ from clbr.evaluation.metrics import Headline
 from clbr.evaluation.significance import paired_p
 from clbr.experiments.cells import Cell, Placed
 from clbr.experiments.comparisons import compare
+from clbr.experiments.records import PerUser, Record
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
-from clbr.experiments.store import PerUser, Record, Store
+from clbr.experiments.store import Store
 from invented import cells, done, fill, spec
 
 ARMS = {"original": {}} | {f"copy {n}": {"settings": {"patience": 30 + n}} for n in range(4)}

@@ -13,9 +13,9 @@ from clbr.experiments.degrees import class_name, degrees
 from clbr.experiments.drawing import Drawn, is_log, positions
 from clbr.experiments.embeddings import coordinates, embeddings
 from clbr.experiments.lines import lines
+from clbr.experiments.records import PerUser
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
-from clbr.experiments.store import PerUser
 from clbr.experiments.surface import surface
 from clbr.experiments.work import thinned
 from clbr.models.registry import make_model
@@ -148,7 +148,7 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
     assert panels(drawn) == 12
     assert len(drawn.grid.rows) == 6
     (results.store.folder / "embeddings" / f"{placed[0].cell.key}.npz").write_bytes(b"?")
-    with pytest.raises(InputError, match="is damaged; delete it"):
+    with pytest.raises(InputError, match="is missing or damaged; delete it"):
         embeddings(results)
 
 

@@ -159,7 +159,7 @@ def test_cells_of_other_data_or_another_version_are_not_reported(run: Run, made:
 def test_per_user_values_of_other_users_are_refused(run: Run, made: Path, tiny: World) -> None:
     folder = made / "cells" / "tiny" / "cells"
     kept = next(iter(sorted(folder.glob("*.npz"))))
-    from clbr.experiments.store import PerUser
+    from clbr.experiments.records import PerUser
 
     store = Store(made / "cells" / "tiny")
     placed = expand(read_spec(made / "s.toml"), "x", tiny.dataset.fingerprint, "tiny")

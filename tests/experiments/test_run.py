@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from clbr.experiments.run import pending, run
 from clbr.experiments.schedule import Local, News
 from clbr.experiments.spec import read_spec
 from clbr.experiments.store import Store
-from clbr.experiments.work import work
+from clbr.experiments.work import fail, work
 from clbr.train.folder import BEST
 from clbr.train.run import Hooks, locked
 from invented import cells, done, fill, spec
@@ -135,6 +136,46 @@ def test_a_cell_waits_for_what_still_runs_in_its_folder(tiny: World, shop: Path,
         assert not store.is_done(placed.cell)
     worker.join(60)
     assert store.is_done(placed.cell)
+
+
+@pytest.fixture
+def half(tiny: World, shop: Path, tmp_path: Path) -> tuple[Store, Placed]:
+    """A store, and a cell that was stopped after its first epoch of three."""
+    plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 3}}}, seeds=1)
+    (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    store = Store(tmp_path / "c").open(tiny.dataset)
+    assert not work(store, placed.cell, Hooks(stop=lambda: True))
+    return store, placed
+
+
+def test_a_half_run_cell_is_not_gone_on_with_once_a_default_has_changed(
+    half: tuple[Store, Placed], tiny: World, shop: Path, changed_default: Callable[[str, object], None]
+) -> None:
+    store, before = half
+    changed_default("rate", 0.5)
+    plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 3}}}, seeds=1)
+    (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    assert placed.cell.key == before.cell.key
+    for _ in range(2):  # kept as a failure, it is still refused
+        with pytest.raises(InputError, match=f"{placed.cell.key}: .* with rate 0.001, not 0.5: .*; remove that folder"):
+            work(store, placed.cell, Hooks())
+        fail(store, placed.cell, "refused")
+    fail(store, before.cell, "it diverged")  # what failed with the old default is simply run again
+    assert work(store, placed.cell, Hooks())
+    assert store.is_done(placed.cell)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_run_that_lost_its_best_weights_is_trained_anew(half: tuple[Store, Placed], ended: bool) -> None:
+    store, placed = half
+    best = store.run(placed.cell) / BEST
+    if ended:
+        assert work(store, placed.cell, Hooks())
+        kept = best.read_bytes()
+    shutil.rmtree(best.parent)
+    assert work(store, placed.cell, Hooks())
+    assert store.is_done(placed.cell)
+    assert not ended or best.read_bytes() == kept
 
 
 def test_no_workers_are_refused() -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,12 +66,48 @@ def test_a_damaged_record_is_named_and_not_run_over(small: BundleDataset, tmp_pa
     cell = placed[0].cell
     path = tmp_path / "cells" / "cells" / f"{cell.key}.json"
     whole = path.read_text()
-    for broken in (whole[:50], "[]", whole.replace('"done"', '"dun"')):
+    without = json.loads(whole) | {"test": {}}
+    for broken in ("", "null", whole[:50], "[]", whole.replace('"done"', '"dun"'), json.dumps(without)):
         path.write_text(broken)
-        with pytest.raises(InputError, match=f"{cell.key}.json: .*"):
+        with pytest.raises(InputError, match=f"{cell.key}.json: is damaged .*; delete it to run the cell again"):
             store.read(cell)
-    path.write_text(whole)
-    path.with_suffix(".npz").write_bytes(b"PK")
+
+
+def test_a_record_of_a_newer_version_is_not_called_damaged(small: BundleDataset, tmp_path: Path) -> None:
+    placed = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
+    path = tmp_path / "cells" / "cells" / f"{placed[0].cell.key}.json"
+    record = json.loads(path.read_text())
+    newer = record["config"] | {"train": record["config"]["train"] | {"gpus": 2}}
+    for more in ({"gpu": 1}, {"config": newer}):
+        path.write_text(json.dumps(record | more))
+        with pytest.raises(InputError, match="made by another version .*; use that, or choose another --out"):
+            store.read(placed[0].cell)
+
+
+def test_damaged_values_of_users_are_told_in_one_message_wherever_the_damage_is(
+    small: BundleDataset, tmp_path: Path
+) -> None:
+    placed = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
+    cell = placed[0].cell
+    path = tmp_path / "cells" / "cells" / f"{cell.key}.npz"
+    whole = path.read_bytes()
+    flipped = [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]
+    refused = 0
+    for broken in (b"", b"PK", b"hello", *(whole[:at] for at in range(0, len(whole), 7)), *flipped):
+        path.write_bytes(broken)
+        try:
+            store.per_user(cell)  # some bytes, as those of dates, may be anything
+        except InputError as error:
+            assert f"delete {cell.key}.json to run the cell again" in str(error)
+            refused += 1
+    assert refused > len(flipped) / 2
+    np.savez(path, found=np.zeros(1, np.uint8))
+    with pytest.raises(InputError, match="lacks recall@20.*; delete"):
+        store.per_user(cell)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
     with pytest.raises(InputError, match="is missing or damaged; delete"):
         store.per_user(cell)
 
@@ -82,11 +119,36 @@ def test_a_record_made_with_another_default_is_refused(small: BundleDataset, tmp
     record = json.loads(path.read_text())
     record["config"]["train"]["batch"] = 77
     path.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="made by another version, with batch 77, not 2048"):
+    told = (
+        f"made by another version, with batch 77, not 2048; delete it and .*{placed[0].cell.key} to run the cell again"
+    )
+    with pytest.raises(InputError, match=told):
         store.read(placed[0].cell)
+    path.write_text(json.dumps(record | {"state": "failed"}))  # nothing to lose
+    assert store.read(placed[0].cell) is None
+    assert store.failed_otherwise(placed[0].cell)
     del record["config"]["train"]["batch"]  # a setting that came later
     path.write_text(json.dumps(record))
     assert store.read(placed[0].cell) is not None
+
+
+def test_a_default_that_was_none_is_not_filled_in_from_today(
+    small: BundleDataset, tmp_path: Path, changed_default: Callable[[str, object], None]
+) -> None:
+    before = cells(spec(seeds=1), small)[0].cell
+    store = fill(tmp_path / "cells", small, cells(spec(seeds=1), small), lambda one: 0.3)
+    path = tmp_path / "cells" / "cells" / f"{before.key}.json"
+    record = json.loads(path.read_text())
+    assert record["config"]["train"]["clip"] is None
+    changed_default("clip", 1.0)
+    cell = cells(spec(seeds=1), small)[0].cell
+    assert (cell.key, cell.config.train.clip) == (before.key, 1.0)
+    with pytest.raises(InputError, match="with clip None, not 1.0"):
+        store.read(cell)
+    del record["config"]["train"]["clip"]  # as records once were
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="with clip None, not 1.0"):
+        store.read(cell)
 
 
 def test_fewer_training_pairs_are_among_more_and_the_rest_stays(tiny: object) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from pathlib import Path
 from typing import Literal
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -15,6 +13,7 @@ from clbr.errors import InputError, require
 from clbr.experiments.cells import Cell
 from clbr.experiments.drawing import Drawn, new_figure, plain_text, to_svg
 from clbr.experiments.grid import Grid, plain
+from clbr.experiments.records import read_arrays
 from clbr.experiments.results import Group, Results
 from clbr.experiments.store import Store
 from clbr.experiments.work import thinned
@@ -55,7 +54,7 @@ def coordinates(results: Results, cell: Cell) -> dict[str, Points]:
     """The (n, 2) places of "users initial" and so on: as kept, or from the cell's weights."""
     path = results.store.folder / "embeddings" / f"{cell.key}.npz"
     if path.exists():
-        return _read(path)
+        return read_arrays(path, "delete it to have it computed again")
     require("openTSNE", "report")
     places = {name: _embed(vectors) for name, vectors in _vectors(results, cell)}
     path.parent.mkdir(exist_ok=True)
@@ -63,14 +62,6 @@ def coordinates(results: Results, cell: Cell) -> dict[str, Points]:
     np.savez_compressed(content, **places)  # type: ignore[arg-type]
     write_whole(path, content.getvalue())
     return places
-
-
-def _read(path: Path) -> dict[str, Points]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, BadZipFile):
-        raise InputError(f"{path}: is damaged; delete it to have it computed again") from None
 
 
 def _vectors(results: Results, cell: Cell) -> Iterator[tuple[str, NDArray[np.float32]]]:

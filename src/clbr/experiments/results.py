@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.experiments.cells import Placed
+from clbr.experiments.records import PerUser, Record
 from clbr.experiments.spec import SHARE, Point, Spec
-from clbr.experiments.store import PerUser, Record, Store
+from clbr.experiments.store import Store
 
 
 @dataclass(frozen=True)

@@ -11,57 +11,21 @@ import json
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-from zipfile import BadZipFile
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.read import read_bytes
 from clbr.errors import InputError
+from clbr.evaluation.metrics import HEADLINE
 from clbr.experiments.cells import Cell
+from clbr.experiments.records import PerUser, Record, departure, read_arrays, read_record
 from clbr.files import write_whole
-from clbr.train.settings import RunConfig
 
 LAYOUT = 1
 """Of the folder; another one is refused."""
-
-
-class Curve(Config):
-    """A training, epoch by epoch."""
-
-    epochs: list[int]
-    tune: list[float | None] = Field(description="the metric that epochs are chosen on; None where not looked at")
-    losses: dict[str, list[float]]
-
-
-class Record(Config):
-    """What a cell came to."""
-
-    key: str
-    state: Literal["done", "failed"]
-    config: RunConfig
-    share: float
-    error: str = ""
-    best_epoch: int = 0
-    epochs: int = 0
-    tune: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
-    test: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
-    seconds: float = Field(0.0, description="of its training; its judge's, a cell of its own, left out")
-    memory: float = Field(0.0, description="the most that its process held, in MiB")
-    curve: Curve | None = None
-    environment: dict[str, Any] = Field(default_factory=dict)
-
-
-class PerUser(NamedTuple):
-    """A cell's test, user by user and pair by pair."""
-
-    metrics: dict[str, NDArray[np.float64]]
-    found: NDArray[np.bool_]
-    """For each test pair whether its bundle is among the user's first 20."""
 
 
 class Store:
@@ -104,16 +68,20 @@ class Store:
         return self.folder / "runs" / cell.key
 
     def read(self, cell: Cell) -> Record | None:
-        """The record of a cell; None if it was not run to an end."""
+        """The record of a cell; None if it has none, or failed when a default was another one."""
         path = self.folder / "cells" / f"{cell.key}.json"
         if not path.exists():
             return None
-        try:
-            record = Record.make(json.loads(read_bytes(path)), str(path))
-        except ValueError as error:
-            raise InputError(f"{path}: is damaged ({error}); delete it to run the cell again") from None
-        _refuse_changed(path, record.config.model_dump(mode="json"), cell.config.model_dump(mode="json"))
-        return record
+        record, settings = read_record(path)
+        apart = departure(settings, cell.config.model_dump(mode="json"))
+        if apart and record.state == "done":
+            anew = f"delete it and {self.run(cell)} to run the cell again, or choose another --out"
+            raise InputError(f"{path}: was made by another version, with {apart}; {anew}")
+        return None if apart else record
+
+    def failed_otherwise(self, cell: Cell) -> bool:
+        """Whether a cell failed when its settings were others than those asked for now."""
+        return (self.folder / "cells" / f"{cell.key}.json").exists() and self.read(cell) is None
 
     def is_done(self, cell: Cell) -> bool:
         """Whether a cell need not be run."""
@@ -129,26 +97,14 @@ class Store:
             arrays: Mapping[str, NDArray[Any]] = {k: v.astype(np.float32) for k, v in tested.metrics.items()}
             np.savez_compressed(content, found=np.packbits(tested.found), **arrays)  # type: ignore[arg-type]
             write_whole(path.with_suffix(".npz"), content.getvalue())
-        write_whole(path, (record.model_dump_json(exclude_none=True) + "\n").encode())
+        write_whole(path, (record.model_dump_json() + "\n").encode())
 
     def per_user(self, cell: Cell) -> PerUser:
         """A cell's test, user by user."""
         path = self.folder / "cells" / f"{cell.key}.npz"
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                found = np.unpackbits(arrays["found"]).astype(bool)
-                metrics = {name: arrays[name].astype(np.float64) for name in arrays.files if name != "found"}
-        except (OSError, ValueError, KeyError, BadZipFile):
-            raise InputError(f"{path}: is missing or damaged; delete {path.stem}.json to run the cell again") from None
-        return PerUser(metrics, found)
-
-
-def _refuse_changed(path: Path, there: dict[str, Any], here: dict[str, Any]) -> None:
-    """Refuse a record whose settings, where both know them, are not those asked for: a default has changed since."""
-    for key, value in here.items():
-        if key == "data" or key not in there:
-            continue
-        if isinstance(value, dict) and isinstance(there[key], dict):
-            _refuse_changed(path, there[key], value)
-        elif there[key] != value:
-            raise InputError(f"{path}: was made by another version, with {key} {there[key]}, not {value}")
+        remedy = f"delete {path.stem}.json to run the cell again"
+        arrays = read_arrays(path, remedy)
+        if missing := [name for name in ("found", *HEADLINE) if name not in arrays]:
+            raise InputError(f"{path}: lacks {', '.join(missing)}; {remedy}")
+        found = np.unpackbits(arrays["found"]).astype(bool)
+        return PerUser({name: arrays[name].astype(np.float64) for name in HEADLINE}, found)

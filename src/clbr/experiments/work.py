@@ -3,8 +3,10 @@
 import json
 import resource
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 
@@ -15,9 +17,10 @@ from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
-from clbr.experiments.store import Curve, PerUser, Record, Store
+from clbr.experiments.records import Curve, PerUser, Record, departure
+from clbr.experiments.store import Store
 from clbr.rng import generator
-from clbr.train.folder import best_recommender, read_config, read_metrics
+from clbr.train.folder import BEST, best_epoch, best_recommender, read_config, read_metrics
 from clbr.train.run import Counters, Hooks, locked, resume, start
 
 FOUND_AT = 20
@@ -31,6 +34,8 @@ def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=True):  # a cell that outlives its killed experiment ends with its epoch
         pass
+    if (folder / "config.toml").exists() and _is_lost(store, cell):
+        rmtree(folder)
     if (folder / "config.toml").exists():
         counters = resume(folder, hooks, data=data)
     else:
@@ -42,6 +47,21 @@ def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     if not store.is_done(cell):
         store.write(*_sum_up(store, cell, dataset, counters))
     return True
+
+
+def _is_lost(store: Store, cell: Cell) -> bool:
+    """Whether a run has to be begun anew: its best weights are gone, or it failed with settings not asked for now.
+
+    One that was stopped half way with other settings is refused: it may be wanted yet.
+    """
+    folder = store.run(cell)
+    config = read_config(folder)
+    there = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+    apart = departure(there, cell.config.model_dump(mode="json"))
+    if apart and not store.failed_otherwise(cell):
+        anew = "remove that folder to train the cell anew"
+        raise InputError(f"{folder}: was begun with other settings, with {apart}: a default has changed; {anew}")
+    return bool(apart) or (best_epoch(folder, config) is not None and not (folder / BEST).exists())
 
 
 def thinned(dataset: BundleDataset, share: float) -> BundleDataset:

@@ -1,0 +1,22 @@
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from clbr.experiments.records import Record
+from clbr.train.settings import RunConfig, TrainConfig
+
+
+@pytest.fixture
+def changed_default() -> Iterator[Callable[[str, object], None]]:
+    """Give a setting of training another default, as a later version may."""
+    before: dict[str, object] = {}
+
+    def change(name: str, value: object) -> None:
+        before.setdefault(name, TrainConfig.model_fields[name].default)
+        TrainConfig.model_fields[name].default = value
+        for settings in (TrainConfig, RunConfig, Record):
+            settings.model_rebuild(force=True)
+
+    yield change
+    for name, value in before.items():
+        change(name, value)
