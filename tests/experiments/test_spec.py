@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from clbr import InputError
-from clbr.experiments.spec import read_spec
+from clbr.experiments.spec import Arm, read_spec
 from conftest import ROOT
 
 GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[arms.original]\n'
@@ -21,7 +21,17 @@ def test_every_specification_that_comes_along_can_be_read(path: Path) -> None:
         (GOOD + 'paradigm = "clrb"', "unknown paradigm 'clrb', did you mean 'clbr'?"),
         (GOOD + "vary = [{ rate = [] }]", "'rate' varies over nothing"),
         (GOOD.replace("[arms", "seedz = 3\n[arms"), "unknown key 'seedz', did you mean 'seeds'?"),
-        (GOOD + "setings = {}", "unknown key 'arms.original.setings'"),
+        (GOOD + "setings = {}", "unknown key 'arms.original.setings', did you mean 'settings'?"),
+        (GOOD + "zzz = {}", "unknown key 'arms.original.zzz', known: models, paradigm, settings, vary"),
+        (
+            GOOD + "vary = [{ 'rate+' = [0.1] }]",
+            "arms.original: 'rate+' varies: expected the name of a setting on each",
+        ),
+        (GOOD + "vary = [{}]", "an empty table in vary"),
+        (GOOD + "vary = [{ rate = [0.5, 0.1, 0.5] }]", "the values of 'rate': 0.5 is there twice; leave one out"),
+        (GOOD + 'models = ["lightgcn", "lightgcn"]', "models: lightgcn is there twice"),
+        (GOOD.replace('["lightgcn"]', '["lightgcn", "lightgcn"]'), "models: lightgcn is there twice"),
+        (GOOD.replace("[arms", 'metrics = ["ndcg@20", "ndcg@20"]\n[arms'), "metrics: ndcg@20 is there twice"),
         (GOOD.replace("[arms.original]", "[arms]"), "arms"),
         (GOOD.replace('["lightgcn"]', "[]"), "models"),
         (GOOD.replace("[arms", "seeds = 0\n[arms"), "seeds = 0"),
@@ -41,6 +51,13 @@ def test_what_is_wrong_with_a_specification_is_said_in_one_line(tmp_path: Path, 
     assert message in str(refused.value)
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert "Value error" not in str(refused.value)
+    assert "'title'" not in str(refused.value)  # the whole of it is not repeated
+
+
+def test_a_point_that_two_tables_have_is_one() -> None:
+    arm = Arm.make({"vary": [{"tau": [0.5, 1.0]}, {"tau": [1.0, 2.0]}]})
+    assert arm.points() == [{"tau": 0.5}, {"tau": 1.0}, {"tau": 2.0}]
 
 
 def test_what_is_no_specification_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A specification: a piece of evidence as models, arms and seeds, in one short TOML file."""
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -32,17 +33,27 @@ class Arm(Config):
     def _is_sound(self) -> Self:
         if self.paradigm not in PARADIGMS:
             raise ValueError(f"unknown paradigm '{self.paradigm}', {nearest(self.paradigm, list(PARADIGMS))}")
+        _refuse_twice("models", self.models or [])
         for table in self.vary:
+            if not table:
+                raise ValueError("an empty table in vary: give it a setting with values, or leave it out")
             for key, values in table.items():
+                if not all(key.split("+")):
+                    raise ValueError(f"'{key}' varies: expected the name of a setting on each side of the +")
                 if not values:
                     raise ValueError(f"'{key}' varies over nothing: give it values")
+                _refuse_twice(f"the values of '{key}'", values)
         return self
 
     def points(self) -> list[Point]:
-        """Every combination of the varied values; one empty point if nothing varies."""
-        if not self.vary:
-            return [{}]
-        return [dict(zip(table, values, strict=True)) for table in self.vary for values in product(*table.values())]
+        """Every combination of the varied values, each once; one empty point if nothing varies."""
+        points: list[Point] = [] if self.vary else [{}]
+        for table in self.vary:
+            for values in product(*table.values()):
+                point = dict(zip(table, values, strict=True))
+                if point not in points:
+                    points.append(point)
+        return points
 
 
 class Spec(Config):
@@ -63,6 +74,8 @@ class Spec(Config):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
+        _refuse_twice("models", self.models)
+        _refuse_twice("metrics", self.metrics)
         for arm in self.arms.values():
             for model in arm.models or ():
                 if model not in self.models:
@@ -79,6 +92,12 @@ class Spec(Config):
     def base(self) -> str:
         """The arm that others are tested against."""
         return self.baseline or next(iter(self.arms))
+
+
+def _refuse_twice(what: str, values: Sequence[Any]) -> None:
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise ValueError(f"{what}: {value} is there twice; leave one out")
 
 
 def read_spec(path: Path) -> Spec:
