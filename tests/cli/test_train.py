@@ -47,6 +47,7 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
     assert code == 0
     assert "lightgcn, 2 seeds" in out
     assert "p " in out
+    assert "p user by user where either has one seed: these trained models, nothing about others" in out
 
 
 def test_every_contender_of_a_comparison_is_told_apart(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from clbr import InputError
 from clbr.evaluation.protocol import Evaluation
-from clbr.evaluation.significance import compare, holm
+from clbr.evaluation.significance import compare, difference_p, holm, paired_p
 
 
 def result(values: np.ndarray, users: int | None = None) -> Evaluation:
@@ -22,14 +23,57 @@ def test_holm_worked_out_by_hand() -> None:
     assert holm([]) == []
 
 
-def test_two_copies_of_the_same_model_are_told_apart_at_about_the_stated_level() -> None:
-    """Four contenders that differ from the baseline by seed noise alone: a family is wrong 5 % of the time at most."""
-    rng, wrong = np.random.default_rng(0), 0
-    for _ in range(400):
-        taste = rng.random(300)  # users differ, models do not
-        groups = {f"m{m}": [result((rng.random(300) < taste).astype(float)) for _ in range(3)] for m in range(5)}
-        wrong += any(row.p < 0.05 for row in compare(groups, ["recall@20"]))
-    assert 0.01 < wrong / 400 < 0.08
+def copies(rng: np.random.Generator, seeds: int, shift: float, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two contenders, (seeds, 300 users) each: users have tastes, a seed shifts all users together, then noise."""
+    taste = 0.3 * rng.random(300)
+    first, second = (
+        taste + shift * rng.standard_normal((seeds, 1)) + 0.1 * rng.standard_normal((seeds, 300)) for _ in range(2)
+    )
+    return first + gain, second
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_copies_of_a_model_are_told_apart_at_the_level_where_seeds_shift_all_users(seeds: int) -> None:
+    """A thousand times; 0.05 give or take three standard errors. User by user alone, most seeds look different."""
+    rng, times, wrong, by_user = np.random.default_rng(0), 1000, 0, 0
+    for _ in range(times):
+        mine, theirs = copies(rng, seeds, shift=0.02)
+        p = difference_p(mine, theirs)
+        assert p is not None
+        wrong += p < 0.05
+        by_user += paired_p(mine.mean(axis=0), theirs.mean(axis=0)) < 0.05
+    assert abs(wrong / times - 0.05) < 3 * (0.05 * 0.95 / times) ** 0.5
+    assert by_user / times > 0.4
+
+
+def test_copies_are_not_told_apart_more_often_where_seeds_shift_nothing() -> None:
+    rng = np.random.default_rng(0)
+    ps = [difference_p(*copies(rng, seeds, shift=0.0)) for seeds in (3, 5, 10) for _ in range(400)]
+    assert 0 < np.mean([p is not None and p < 0.05 for p in ps]) < 0.02
+
+
+def test_two_seeds_that_shift_much_are_a_little_too_few() -> None:
+    rng = np.random.default_rng(0)
+    ps = [difference_p(*copies(rng, 2, shift=0.1)) for _ in range(1000)]
+    assert 0.05 < np.mean([p is not None and p < 0.05 for p in ps]) < 0.09
+
+
+def test_a_difference_beyond_the_seeds_is_found() -> None:
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(100):
+        p = difference_p(*copies(rng, 5, shift=0.02, gain=0.08))
+        found += p is not None and p < 0.05
+    assert found > 90
+
+
+def test_a_difference_worked_out_by_hand() -> None:
+    """Users' differences 0.2 and 0.4: SE^2 0.01. Means over seeds 0.3, 0.5 and 0.1, 0.1: s^2 0.01, times 1. t = 3 /
+    sqrt(2), with (0.02)^2 / (0.01^2 / 1 + 0.01^2 / 2) = 8 / 3 degrees of freedom."""
+    one, other = np.array([[0.2, 0.4], [0.4, 0.6]]), np.array([[0.0, 0.2], [0.2, 0.0]])
+    assert difference_p(one, other) == pytest.approx(2 * t.sf(3 / 2**0.5, 8 / 3))
+    assert difference_p(one, one) == 1.0
+    assert difference_p(np.full((2, 3), 0.5), np.full((2, 3), 0.25)) == 0.0
+    assert difference_p(one[:1], other) is None
 
 
 def test_a_known_difference_is_found_with_its_sign() -> None:
@@ -38,6 +82,7 @@ def test_a_known_difference_is_found_with_its_sign() -> None:
     groups = {"base": [result(base)], "better": [result(base + 0.02 + 0.1 * rng.standard_normal(2000))],
               "worse": [result(base - 0.02 + 0.1 * rng.standard_normal(2000))]}  # fmt: skip
     better, worse = compare(groups, ["recall@20"])
+    assert better.one_seed
     assert better.p < 0.001
     assert worse.p < 0.001
     assert better.difference == pytest.approx(0.02, abs=0.01)
@@ -49,3 +94,13 @@ def test_the_same_values_do_not_differ_and_other_users_cannot_be_compared() -> N
     assert compare({"a": [result(values)], "b": [result(values)]}, ["recall@20"])[0].p == 1.0
     with pytest.raises(InputError, match="not evaluated on the same users"):
         compare({"a": [result(values)], "b": [result(values[:40])]}, ["recall@20"])
+
+
+def test_several_seeds_are_tested_over_seeds_too_and_one_says_that_it_is_one() -> None:
+    mine, theirs = copies(np.random.default_rng(0), 3, shift=0.05)
+    groups = {"base": [*map(result, theirs)], "three": [*map(result, mine)], "one": [result(mine[0])]}
+    three, one = compare(groups, ["recall@20"])
+    assert (three.one_seed, one.one_seed) == (False, True)
+    by_user = paired_p(mine[0], theirs.mean(axis=0))
+    assert [three.p, one.p] == holm([difference_p(mine, theirs) or 0.0, by_user])
+    assert three.mean == pytest.approx(mine.mean())

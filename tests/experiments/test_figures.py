@@ -60,7 +60,7 @@ def test_lines_need_something_that_varied(tiny: World, tmp_path: Path) -> None:
 
 
 def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: World, tmp_path: Path) -> None:
-    plan = spec(arms=varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0]), figure="surface", metrics=["recall@20"], seeds=1)
+    plan = spec(arms=varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0]), figure="surface", metrics=["recall@20"], seeds=2)
 
     def level(one: Placed) -> float | None:
         return None if one.point == {"omega_u": 1.0, "omega_b": 1.0} else 0.3 + 0.1 * one.point.get("omega_u", 0)
@@ -72,9 +72,10 @@ def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: W
     written = re.findall(r"<!-- ([\d.-]+) -->", drawn.svg)
     assert [row[2].text for row in drawn.grid.rows][3] == "-"
     for row in drawn.grid.rows:
-        assert row[2].text in written
+        assert row[2].text.partition(" ±")[0] in written
     assert drawn.grid.rows[2][2].bold
     assert "original: R@20 " in drawn.grid.caption
+    assert "in bold differs from original, up or down, at the level 0.05: two-sided t-test" in drawn.grid.caption
 
 
 def test_curves_have_a_panel_for_each_group_and_a_line_for_each_seed(tiny: World, tmp_path: Path) -> None:

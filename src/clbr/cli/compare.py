@@ -18,8 +18,9 @@ def compare(
     data: MovedData = None,
     threads: Threads = None,
 ) -> None:
-    """Compare runs, user by user. Runs that differ in their seed alone count as one contender and are averaged."""
+    """Compare runs over users and seeds. Runs that differ in their seed alone count as one contender."""
     from clbr.cli import show
+    from clbr.evaluation.significance import ONE_SEED
     from clbr.evaluation.significance import compare as test
     from clbr.train.environment import use_threads
     from clbr.train.folder import evaluate_run, group_runs
@@ -44,6 +45,8 @@ def compare(
             cells.append(f"{100 * row.mean:.2f} ({100 * row.difference:+.2f}, p {row.p:.2g})")
         rows.append([metric, *cells])
     show.table(f"{split}, percent (difference to the first, corrected p)", ["", baseline, *contenders], rows)
+    if any(row.one_seed for row in found.values()):
+        typer.echo(f"p user by user where either has {ONE_SEED}")
 
 
 def models(

@@ -104,7 +104,7 @@ def _both_ways(world: "World") -> None:
         difference = f"{100 * row.difference:+.2f}"
         means = [f"{100 * mean:.2f}" for mean in (row.baseline_mean, row.mean)]
         rows.append([row.metric, *means, difference, f"{row.p:.2f}, {sure}"])
-    columns = ["", "original", "with views", "difference", "p, paired by customer"]
+    columns = ["", "original", "with views", "difference", "p, over customers and seeds"]
     show.table(f"With and without what-ifs (test, percent, mean of {SEEDS} seeds)", columns, rows)
     typer.echo("")
     show.views("What the views changed (seed 0)", summarise(BundleGraph.of(dataset), edits), records)

@@ -10,7 +10,7 @@ from clbr.experiments.results import Results
 
 COLUMNS = (
     *("data", "model", "arm", "point", "metric", "seeds", "failed", "mean", "sd"),
-    *("difference", "p", "p_across_seeds", "published", "published_sd", "difference_to_published"),
+    *("difference", "p", "p_by_user", "p_across_seeds", "published", "published_sd", "difference_to_published"),
 )
 
 
@@ -27,7 +27,7 @@ def to_csv(results: Results, comparisons: Comparisons) -> str:
             mine = group.mean(metric) if group.records else None
             sd = group.sd(metric) if group.records else None
             one = comparisons.get((number, metric))
-            tested = (one.difference, one.p, one.seed_p) if one else (None, None, None)
+            tested = (one.difference, *one.p) if one else (None, None, None, None)
             beside = (theirs.mean, theirs.sd) if theirs else (None, None)
             apart = mine - theirs.mean if mine is not None and theirs else None
             names = (results.dataset.name, group.model, group.arm, json.dumps(group.point) if group.point else "")

@@ -1,12 +1,11 @@
 """What the cells of a specification came to, put together: the seeds of one model, arm and point are a group."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import mean, stdev
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
@@ -83,7 +82,7 @@ class Results:
         """What a group is tested against: the base arm of its model at the same point, or at its only one."""
         if group.arm == self.spec.base:
             return None
-        mine = {SHARE: 1.0} | group.point
+        mine = {SHARE: group.share} | group.point
         agree = [
             other
             for other in self.done
@@ -103,10 +102,6 @@ class Results:
             # Bits are kept by the byte: the last one may be padded.
             self._kept[cell.key] = PerUser(kept.metrics, kept.found[:pairs])
         return self._kept[cell.key]
-
-    def average(self, group: Group, metric: str, seeds: Iterable[int]) -> NDArray[np.float64]:
-        """Each user's value, averaged over these seeds."""
-        return np.asarray(np.mean([self.per_user(group, seed).metrics[metric] for seed in seeds], axis=0))
 
     @property
     def seeds(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from clbr.experiments.comparisons import Comparisons
+from clbr.experiments.comparisons import Comparisons, explain_marks
 from clbr.experiments.drawing import Drawn, in_order, new_figure, plain_text, to_svg
 from clbr.experiments.grid import Grid, Text
 from clbr.experiments.results import Group, Results, told
@@ -79,6 +79,7 @@ def _surface_grid(results: Results, numbers: Sequence[int], comparisons: Compari
     stated = "; ".join(
         f"{group.label}: " + ", ".join(f"{short(m)} {percent(group.mean(m))}" for m in spec.metrics) for group in bases
     )
-    caption = f"{standing(results)}. Framed: the highest. Bold: differs from {spec.base} ({stated})."
+    marks = explain_marks(comparisons, spec.base, "in bold")
+    caption = f"{standing(results)}. Framed: the highest. {stated}. {marks}".strip()
     columns = ["", "seeds", *(f"{short(metric)} (%)" for metric in spec.metrics)]
     return Grid(f"{spec.title}: two settings together", caption, columns, rows)

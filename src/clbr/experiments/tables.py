@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from clbr.experiments.comparisons import LEVEL, SEEDS_TO_TEST, Comparison, Comparisons
+from clbr.evaluation.significance import ONE_SEED
+from clbr.experiments.comparisons import SEEDS_TO_TEST, Comparison, Comparisons, explain_marks
 from clbr.experiments.grid import Grid, Text, plain
 from clbr.experiments.published import comparable, published
 from clbr.experiments.results import Group, Results, told
@@ -79,12 +80,9 @@ def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
         parts[0] += " ± standard deviation over seeds"
     if comparisons:
         parts[0] += f" (difference from {base} over the seeds that both have done)."
-        parts.append(
-            f"What stands {mark} differs from {base}, up or down, at the level {LEVEL}: users' values averaged over"
-            f" seeds, two-sided paired t-test, Holm's correction over {len(comparisons)} comparisons."
-        )
-        if any(one.seed_p is not None for one in comparisons.values()):
-            parts.append(f"†: differs by the same test over the seeds' means (made from {SEEDS_TO_TEST} seeds up).")
+        parts.append(explain_marks(comparisons, base, mark))
+        if any(one.p.seeds is not None for one in comparisons.values()):
+            parts.append(f"†: differs by a paired t-test over the seeds' means (made from {SEEDS_TO_TEST} seeds up).")
     else:
         parts[0] += "."
     why = comparable(results.dataset)
@@ -102,17 +100,20 @@ def p_values(results: Results, comparisons: Comparisons) -> Grid | None:
         found = [comparisons.get((number, metric)) for metric in results.spec.metrics]
         if any(found):
             rows.append([Text(group.label), *(_test(one) for one in found)])
-    across = any(one.seed_p is not None for one in comparisons.values())
-    caption = f"{standing(results)}. Corrected p-values, user by user" + (
-        "; after the stroke across seeds." if across else "."
-    )
+    caption = f"{standing(results)}. Corrected p-values, over users and seeds"
+    if any(one.p.both is None for one in comparisons.values()):
+        caption += f"; in brackets user by user ({ONE_SEED})"
+    if any(one.p.seeds is not None for one in comparisons.values()):
+        caption += "; after the stroke across seeds"
+    caption += "."
     return Grid("Tests", caption, ["", *(short(metric) for metric in results.spec.metrics)], rows)
 
 
 def _test(one: Comparison | None) -> Text:
     if one is None:
         return Text(DASH)
-    return Text(f"{one.p:.2g}" + ("" if one.seed_p is None else f" / {one.seed_p:.2g}"), one.holds)
+    first = f"({one.p.users:.2g})" if one.p.both is None else f"{one.p.both:.2g}"
+    return Text(first + ("" if one.p.seeds is None else f" / {one.p.seeds:.2g}"), one.holds)
 
 
 def beside_published(results: Results) -> Grid | None:
