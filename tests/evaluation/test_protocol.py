@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -27,6 +28,15 @@ def test_tune_pairs_are_left_out_of_the_test_ranking_only_on_demand(small: Bundl
     assert evaluate(model, small, split="test", ks=(1,))["recall@1"] == 0.0
     masked = evaluate(model, small, split="test", ks=(1,), mask_tune=True)
     assert masked.per_user["recall@1"].tolist() == [1.0, 0.5]  # tune pairs (0, 2) and (1, 0) no longer stand before
+
+
+def test_masked_pairs_are_left_out_besides_the_training_pairs(small: BundleDataset) -> None:
+    """As if all but the first two training pairs had been withheld: user 1 is offered bundle 1 unless it is masked."""
+    fewer, model = replace(small, train=small.train[:2]), Popularity.fit(small)
+    assert evaluate(model, fewer, split="test", ks=(1,)).ranking.tolist() == [[2], [1]]
+    assert evaluate(model, fewer, split="test", ks=(1,), masked=small.train).ranking.tolist() == [[2], [0]]
+    both = evaluate(model, fewer, split="test", ks=(1,), masked=small.train, mask_tune=True)
+    assert both.ranking.tolist() == [[3], [2]]
 
 
 def test_tune_is_evaluated_on_tune_pairs(small: BundleDataset) -> None:

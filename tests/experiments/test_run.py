@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from clbr import InputError, World, save
 from clbr.data.read import load
+from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.experiments.cells import Cell, Placed, expand
 from clbr.experiments.run import pending, run
 from clbr.experiments.schedule import Local, News
@@ -176,6 +178,30 @@ def test_a_run_that_lost_its_best_weights_is_trained_anew(half: tuple[Store, Pla
     assert work(store, placed.cell, Hooks())
     assert store.is_done(placed.cell)
     assert not ended or best.read_bytes() == kept
+
+
+def test_withheld_training_pairs_are_no_candidates_on_tune_and_on_test(
+    tiny: World, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Begun and gone on with: nobody is ever offered what she has in the whole data set."""
+    offered: dict[str, int] = {"tune": 0, "test": 0}
+    has = set(map(tuple, tiny.dataset.train.tolist()))
+
+    def watched(*args: object, **options: object) -> Evaluation:
+        result = evaluate(*args, **options)  # type: ignore[arg-type]
+        offered[result.split] += 1
+        users = np.repeat(result.users, result.ranking.shape[1])
+        assert not has & set(zip(users.tolist(), result.ranking.ravel().tolist(), strict=True))
+        return result
+
+    for place in ("clbr.train.loop.evaluate", "clbr.experiments.work.evaluate"):
+        monkeypatch.setattr(place, watched)
+    plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 2, "share": 0.5}}}, seeds=1)
+    (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    store = Store(tmp_path / "c").open(tiny.dataset)
+    assert not work(store, placed.cell, Hooks(stop=lambda: True))
+    assert work(store, placed.cell, Hooks())
+    assert offered == {"tune": 2, "test": 1}
 
 
 def test_no_workers_are_refused() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import Pairs, contains, encode, sorted_pairs
+from clbr.data.pairs import Pairs, contains, decode, distinct, encode
 from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
@@ -46,13 +46,14 @@ def evaluate(
     split: Literal["tune", "test"],
     ks: Iterable[int] = (20, 40),
     mask_tune: bool = False,
+    masked: Pairs | None = None,
     block: int | None = None,
     progress: Callable[[int], None] = lambda users: None,
 ) -> Evaluation:
     """Rank all bundles for every user with a pair in `split` and score the top of the ranking.
 
-    Metrics are named "recall@20" and so on. Training pairs are never recommended; with `mask_tune` tune
-    pairs are not either when testing (published figures leave them in).
+    Metrics are named "recall@20" and so on. Training pairs are never recommended, nor are those that are `masked`
+    besides; with `mask_tune` tune pairs are not either when testing (published figures leave them in).
     """
     ks = sorted(set(ks))
     if split not in ("tune", "test"):
@@ -62,13 +63,15 @@ def evaluate(
     wanted = dataset.pairs(split)
     if not len(wanted):
         raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")
-    exclude = dataset.train
+    bundles = len(dataset.bundles)
+    exclude, more = dataset.train, [masked] if masked is not None else []
     if mask_tune and split == "test":
-        exclude = sorted_pairs(np.concatenate([dataset.train, dataset.tune]))
+        more.append(dataset.tune)
+    if more:
+        exclude = decode(distinct(encode(np.concatenate([exclude, *more]), bundles)), bundles)
     users, relevant = np.unique(wanted[:, 0].astype(np.int64), return_counts=True)
     ranking = rank(recommender, users, ks[-1], exclude=exclude, block=block, progress=progress)
 
-    bundles = len(dataset.bundles)
     codes = np.where(ranking >= 0, users[:, None] * bundles + ranking, -1)
     hits = contains(encode(wanted, bundles), codes.ravel()).reshape(ranking.shape)
     per_user = {f"{name}@{k}": metric(hits, relevant, k) for k in ks for name, metric in METRICS.items()}

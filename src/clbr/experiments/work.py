@@ -11,6 +11,7 @@ from shutil import rmtree
 import numpy as np
 
 from clbr.data.dataset import BundleDataset
+from clbr.data.pairs import Pairs
 from clbr.data.read import load
 from clbr.data.write import save
 from clbr.errors import InputError
@@ -28,7 +29,9 @@ FOUND_AT = 20
 
 def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     """Run a cell to its end, or go on with it; whether it got there. What goes wrong is raised."""
-    dataset = thinned(load(cell.config.data), cell.share)
+    whole = load(cell.config.data)
+    dataset = thinned(whole, cell.share)
+    masked = whole.train if cell.share < 1 else None  # candidates are the same for every share
     folder = store.run(cell)
     data = _keep(store, dataset) if cell.share < 1 else Path(cell.config.data)
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,15 +40,15 @@ def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     if (folder / "config.toml").exists() and _is_lost(store, cell):
         rmtree(folder)
     if (folder / "config.toml").exists():
-        counters = resume(folder, hooks, data=data)
+        counters = resume(folder, hooks, data=data, masked=masked)
     else:
         config = cell.config.model_copy(update={"data": str(data)})
         judge = store.run(cell.judge) if cell.judge else None
-        counters = start(folder, config, dataset, hooks, selection=judge)
+        counters = start(folder, config, dataset, hooks, selection=judge, masked=masked)
     if not counters.finished(cell.config.train):
         return False
     if not store.is_done(cell):
-        store.write(*_sum_up(store, cell, dataset, counters))
+        store.write(*_sum_up(store, cell, dataset, counters, masked))
     return True
 
 
@@ -85,9 +88,11 @@ def _keep(store: Store, dataset: BundleDataset) -> Path:
     return folder.resolve()
 
 
-def _sum_up(store: Store, cell: Cell, dataset: BundleDataset, counters: Counters) -> tuple[Record, PerUser]:
+def _sum_up(
+    store: Store, cell: Cell, dataset: BundleDataset, counters: Counters, masked: Pairs | None
+) -> tuple[Record, PerUser]:
     folder = store.run(cell)
-    result = evaluate(best_recommender(folder, dataset), dataset, split="test")
+    result = evaluate(best_recommender(folder, dataset), dataset, split="test", masked=masked)
     lines = [json.loads(line) for line in read_metrics(folder)]
     metric = read_config(folder).train.metric
     curve = Curve(

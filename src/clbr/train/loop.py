@@ -9,6 +9,7 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from clbr.data.dataset import BundleDataset
+from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.bundle_graph import BundleGraph
@@ -40,8 +41,12 @@ def train(
     after: int = 0,
     progress: Callable[[int, int], None] = lambda step, steps: None,
     paradigm: Paradigm | None = None,
+    masked: Pairs | None = None,
 ) -> Iterator[Epoch]:
-    """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone."""
+    """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone.
+
+    Pairs that are `masked` are left out of the rankings on tune, besides the training pairs.
+    """
     paradigm = paradigm or Original()
     graph, device = BundleGraph.of(dataset), next(model.parameters()).device
     choices = Choices(dataset.train, graph.ub.shape)
@@ -77,7 +82,7 @@ def train(
         tune = {}
         if epoch % config.evaluate_every == 0 or epoch == config.epochs:
             cut = int(config.metric.split("@")[1])
-            tune = evaluate(model.recommender(graph), dataset, split="tune", ks={20, 40, cut}).means
+            tune = evaluate(model.recommender(graph), dataset, split="tune", ks={20, 40, cut}, masked=masked).means
         measures = paradigm.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, tune, perf_counter() - start, measures)

@@ -13,6 +13,7 @@ from time import monotonic
 import torch
 
 from clbr.data.dataset import BundleDataset
+from clbr.data.pairs import Pairs
 from clbr.data.read import read_bytes
 from clbr.errors import InputError
 from clbr.files import is_unfinished, sweep_files, write_whole
@@ -78,8 +79,12 @@ def start(
     hooks: Hooks | None = None,
     device: str = "auto",
     selection: Path | None = None,
+    masked: Pairs | None = None,
 ) -> Counters:
-    """Begin a run in a new or empty folder and train it to its end; `selection` is a run to judge pairs by."""
+    """Begin a run in a new or empty folder and train it to its end; `selection` is a run to judge pairs by.
+
+    Pairs that are `masked` are left out of the rankings on tune, besides the training pairs.
+    """
     place = find_device(device)
     _refuse_begun(folder)
     make_model(config.model, config.settings, dataset)  # refuse what cannot be, before anything is written
@@ -99,7 +104,7 @@ def start(
         if selection is not None:
             keep_selection(selection, folder)
         write_whole(folder / "config.toml", config.to_toml().encode())
-        return _train(folder, config, dataset, hooks or Hooks(), place)
+        return _train(folder, config, dataset, hooks or Hooks(), place, masked)
 
 
 def _refuse_begun(folder: Path) -> None:
@@ -111,20 +116,34 @@ def _refuse_begun(folder: Path) -> None:
         raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
 
 
-def resume(folder: Path, hooks: Hooks | None = None, device: str = "auto", data: Path | None = None) -> Counters:
+def resume(
+    folder: Path,
+    hooks: Hooks | None = None,
+    device: str = "auto",
+    data: Path | None = None,
+    masked: Pairs | None = None,
+) -> Counters:
     """Go on with a run that was stopped or killed, to the same end as if it had not been.
 
     `data` is where its data set lies now, if it was moved. The device is the run's own unless another is asked for.
+    What was `masked` at its start is to be masked again.
     """
     config = read_config(folder)
     dataset = read_dataset(folder, config, data)
     place = find_device(read_origin(folder).device if device == "auto" else device)
     with locked(folder):
         sweep_files(folder)
-        return _train(folder, config, dataset, hooks or Hooks(), place)
+        return _train(folder, config, dataset, hooks or Hooks(), place, masked)
 
 
-def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device) -> Counters:
+def _train(
+    folder: Path,
+    config: RunConfig,
+    dataset: BundleDataset,
+    hooks: Hooks,
+    device: torch.device,
+    masked: Pairs | None = None,
+) -> Counters:
     model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init")).to(device)
     optimiser = make_optimiser(model, config.train)
     counters, settings = Counters(), sha256(read_bytes(folder / "config.toml")).hexdigest()
@@ -138,7 +157,8 @@ def _train(folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks
     paradigm = prepare(folder, config, dataset, hooks, device, folder.resolve().parent)
     if paradigm is None:  # stopped on the way to it
         return counters
-    for epoch in train(model, optimiser, dataset, config.train, config.seed, counters.epoch, hooks.step, paradigm):
+    begun = counters.epoch
+    for epoch in train(model, optimiser, dataset, config.train, config.seed, begun, hooks.step, paradigm, masked):
         if counters.follow(epoch, config.train.metric):
             (folder / "best").mkdir(exist_ok=True)
             write_model(folder / BEST, model)
