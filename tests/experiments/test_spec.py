@@ -2,16 +2,35 @@ from pathlib import Path
 
 import pytest
 
-from clbr import InputError
+from clbr import BundleDataset, InputError
+from clbr.experiments.results import Results
 from clbr.experiments.spec import Arm, read_spec
 from conftest import ROOT
+from invented import cells, fill
 
 GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[arms.original]\n'
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda path: path.stem)
 def test_every_specification_that_comes_along_can_be_read(path: Path) -> None:
-    assert read_spec(path).base == "original"
+    assert read_spec(path).base == ("clbr" if path.stem == "controls" else "original")
+
+
+def test_the_controls_are_each_held_against_clbr(small: BundleDataset, tmp_path: Path) -> None:
+    plan = read_spec(ROOT / "experiments" / "controls.toml").model_copy(update={"seeds": 1})
+    placed = cells(plan, small)
+    results = Results(plan, small, placed, fill(tmp_path / "c", small, placed, lambda one: 0.4))
+    compared = [(group.model, group.arm, base.arm) for group in results.groups if (base := results.base(group))]
+    controls = ("original", "computation", "edge dropout")
+    assert compared == [(model, arm, "clbr") for model in ("bgcn", "crosscbr") for arm in controls]
+
+
+def test_the_grids_are_within_what_the_paper_searched() -> None:
+    (ratios, omegas) = (read_spec(ROOT / "experiments" / f"{name}.toml").arms["clbr"] for name in ("ratios", "omegas"))
+    for table in ratios.vary:
+        assert list(table.values()) == [[0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]]
+    for values in omegas.vary[0].values():
+        assert (min(values), max(values)) == (0.01, 10.0)  # both sides of 5, above which the paper sees a collapse
 
 
 @pytest.mark.parametrize(
