@@ -74,8 +74,11 @@ def test_selecting(small: BundleDataset) -> None:
     ]
     with pytest.raises(InputError, match="no arm 'clb', did you mean 'clbr'"):
         select(placed, [], ["clb"], {})
+    with pytest.raises(InputError, match="tau=7: no such value; tau varies over 0.5, 1.0"):
+        select(placed, [], ["clbr"], {"tau": [0.5, 7]})
+    arms = {"original": {}, "clbr": {"paradigm": "clbr", "models": ["lightgcn"]}}
     with pytest.raises(InputError, match="nothing of the specification is left"):
-        select(placed, [], ["clbr"], {"tau": [7], "ratio_ub": [7]})
+        select(cells(spec(models=["lightgcn", "bprmf"], arms=arms), small), ["bprmf"], ["clbr"], {})
 
 
 def test_a_plus_sets_several_settings_at_once(small: BundleDataset) -> None:

@@ -123,6 +123,7 @@ def test_every_caption_names_data_and_seeds_and_the_page_says_how_it_was_made(
 
 
 def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
+    assert run(*WORDS, "--where", " tau = 0.5 ", "--to", "spaced")[0] == 0
     code, out, _ = run(*WORDS, "--where", "tau=0.5", "--seeds", "1", "--to", "r")
     assert code == 0
     assert "Failed" not in out
@@ -139,6 +140,11 @@ def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
             "nothing to report, none of the 2 cells is done; 1 failed",
         ),
         (["--models", "bgcn"], "no model 'bgcn'"),
+        (["--where", "tau=99"], "--where tau=99: no such value; tau varies over 0.5, 1.0"),
+        (["--where", "tau=0.5,,1"], "--where tau=0.5,,1: expected key=value,value, for instance share=0.2,1"),
+        (["--where", "tau"], "--where tau: expected key=value,value"),
+        (["--where", "=0.5"], "--where =0.5: expected key=value,value"),
+        (["--where", "ratio=0.5"], "no varied setting 'ratio'"),
         (["--to", "s.toml"], "s.toml: cannot be written"),
         (["--to", "s.toml/below"], "cannot be written"),
     ],

@@ -13,11 +13,15 @@ from threading import Thread
 
 import numpy as np
 import pytest
+import torch
+from rich.progress import Progress, TaskID
 
 from clbr import InputError, World, save
+from clbr.cli.show_cells import running
 from clbr.data.read import load
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.experiments.cells import Cell, Placed, expand
+from clbr.experiments.estimate import _seconds_an_epoch, whole
 from clbr.experiments.run import pending, run
 from clbr.experiments.schedule import Local, News
 from clbr.experiments.spec import read_spec
@@ -256,11 +260,81 @@ def test_an_experiment_killed_half_way_goes_on_to_the_same_end(run: Run, shop: P
     assert (tmp_path / "report" / "s.html").exists()
 
 
-def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", [True, False])
+def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_path: Path, there: bool) -> None:
     (tmp_path / "s.toml").write_text(SPEC)
+    if there:
+        (tmp_path / "cells" / "tiny").mkdir(parents=True)
     before = snapshot(tmp_path)
     code, out, _ = run("experiment", "run", "s.toml", "--data", shop, "--dry-run")
     assert code == 0
     assert "bprmf, sparse, seed 0" in out
     assert "3 cells, 0 done; 3 to run" in out
     assert snapshot(tmp_path) == before
+
+
+def test_a_dry_run_tells_what_it_cannot_know_and_times_with_the_threads_of_a_worker(
+    run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arm that diverges at once stands first."""
+    head, original, broken, sparse = re.split(r"(?=\[arms)", SPEC)
+    (tmp_path / "s.toml").write_text(head + broken + original + sparse)
+    threads: list[int] = []
+
+    def timed(cell: Cell, dataset: object) -> float:
+        threads.append(torch.get_num_threads())
+        return _seconds_an_epoch(cell, dataset)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("clbr.experiments.estimate._seconds_an_epoch", timed)
+    words = ("experiment", "run", "s.toml", "--data", shop, "--dry-run")
+    code, out, _ = run(*words, "--threads", 2, "--workers", 2)
+    assert code == 0
+    assert re.search(r"bprmf, broken, seed 0 +not known", out)
+    assert re.search(r"bprmf, sparse, seed 0 +\d+ s", out)
+    assert ", and 1 not known" in out
+    assert threads == [1, 1]  # the second cell of the model is timed in place of the first
+
+
+def test_the_whole_takes_as_long_as_its_longest_cell_at_least() -> None:
+    assert whole([10.0, 10.0, 20.0], 2) == 20.0
+    assert whole([10.0] * 6, 2) == 30.0
+    assert whole([30.0, 1.0], 8) == 30.0
+    assert whole([], 2) == 0.0
+
+
+def test_progress_counts_what_is_to_run_with_its_judges(
+    tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[tuple[str, float | None]] = []
+
+    class Seen(Progress):
+        def add_task(self, description: str, *args: object, total: float | None = None, **more: object) -> TaskID:
+            bars.append((description, total))
+            return super().add_task(description, total=total)
+
+        def update(self, task_id: TaskID, *, description: str = "", **more: object) -> None:  # type: ignore[override]
+            bars.append((description, None))
+
+    monkeypatch.setattr("clbr.cli.show_cells.Progress", Seen)
+    arms = {"other": {"settings": {"rate": 0.5}}, "clbr": {"paradigm": "clbr"}}
+    placed = cells(spec(seeds=1, arms=arms), tiny.dataset)
+    store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "other" else None)
+    to_run = pending(store, placed)
+    with running("T", placed, to_run) as heard:
+        for cell in to_run:
+            heard(News(cell, "done"))
+    assert bars == [("T: 0 of 2", 2), ("T: 1 of 2", None), ("T: 2 of 2", None)]
+
+
+def test_a_second_ctrl_c_does_not_wait_for_an_epoch(tiny: World, shop: Path, tmp_path: Path) -> None:
+    """Asked to stop, a cell ends its epoch and saves; interrupted, it leaves nothing that takes time."""
+    plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 500}}}, seeds=1)
+    (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    store = Store(tmp_path / "c").open(tiny.dataset)
+
+    def interrupt(news: News) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Local(1).run(store.folder, [placed.cell], interrupt, lambda: False)
+    assert not (store.run(placed.cell) / "last").exists()

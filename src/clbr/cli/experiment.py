@@ -55,10 +55,11 @@ def _values(texts: list[str]) -> dict[str, list[Any]]:
 
     wanted: dict[str, list[Any]] = {}
     for text in texts:
-        key, equals, values = text.partition("=")
-        if not (key and equals and values):
+        key, _, values = (part.strip() for part in text.partition("="))
+        each = [value.strip() for value in values.split(",")]
+        if not (key and all(each)):
             raise InputError(f"--where {text}: expected key=value,value, for instance share=0.2,1")
-        wanted[key] = [parse_changes([f"{key}={value}"])[key] for value in values.split(",")]
+        wanted.setdefault(key, []).extend(parse_changes([f"{key}={value}"])[key] for value in each)
     return wanted
 
 
@@ -90,19 +91,19 @@ def run(
 
     use_threads(threads)
     plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
+    store, local = Store(folder), Local(workers)
+    store.begun(dataset)
+    cells = pending(store, placed)
     if dry_run:
         from clbr.experiments.estimate import estimate
 
-        store = Store(folder)
-        if folder.exists():
-            store.open(dataset)
-        cells = pending(store, placed)
+        use_threads(local.threads)  # as many as each worker has
         with show.progress("timing a few steps of each model", len(cells)) as timed:
             seconds = estimate(store, placed, cells, dataset, timed)
         show_cells.plan(plan.title, placed, cells, seconds, workers)
         return
-    local = Local(workers)
-    with ctrl_c("finishing these epochs, then saving") as stopped, show_cells.running(plan.title, placed) as heard:
+    told = show_cells.running(plan.title, placed, cells)
+    with ctrl_c("finishing these epochs, then saving") as stopped, told as heard:
         outcome = run_cells(folder, dataset, placed, local, heard, stopped)
     typer.echo(f"{folder}: {outcome.done} of {outcome.of} cells done")
     if stopped():

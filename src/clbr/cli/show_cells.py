@@ -28,8 +28,10 @@ def labels(placed: Sequence["Placed"], cells: Sequence["Cell"]) -> dict[str, str
     return told | {one.cell.key: label(one) for one in reversed(placed)}
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float | None) -> str:
     """In words, roughly."""
+    if seconds is None:
+        return "not known"
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -38,25 +40,27 @@ def duration(seconds: float) -> str:
 
 
 def plan(
-    title: str, placed: Sequence["Placed"], cells: Sequence["Cell"], seconds: dict[str, float], workers: int
+    title: str, placed: Sequence["Placed"], cells: Sequence["Cell"], seconds: dict[str, float | None], workers: int
 ) -> None:
     """What there is to run, and how long it may take."""
+    from clbr.experiments.estimate import whole
+
     told = labels(placed, cells)
     table(title, ["to run", "about"], [[told[cell.key], duration(seconds[cell.key])] for cell in cells])
     distinct = len({one.cell.key for one in placed})
     done = distinct - len({one.cell.key for one in placed} & {cell.key for cell in cells})
-    whole = duration(sum(seconds.values()) / workers)
+    known = [value for value in seconds.values() if value is not None]
+    unknown = f", and {len(cells) - len(known)} not known" if len(known) < len(cells) else ""
     at_once = f", {workers} at once" if workers > 1 else ""
     counted = f"{distinct} cells, {done} done; {len(cells)} to run{at_once}"
-    print(f"{counted}: about {whole}, less where training stops early")
+    print(f"{counted}: about {duration(whole(known, workers))}{unknown}, less where training stops early")
 
 
 @contextmanager
-def running(title: str, placed: Sequence["Placed"]) -> Iterator[Callable[["News"], None]]:
+def running(title: str, placed: Sequence["Placed"], cells: Sequence["Cell"]) -> Iterator[Callable[["News"], None]]:
     """Live bars on stderr, for the whole and for each cell at work; without a terminal a line for each cell's end."""
     parts = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
-    total = len({one.cell.key for one in placed})
-    told = labels(placed, [one.cell.judge for one in placed if one.cell.judge])
+    total, told = len(cells), labels(placed, cells)
     live = sys.stderr.isatty()
     with Progress(*parts, console=Console(stderr=True), transient=True, disable=not live) as bar:
         whole = bar.add_task(f"{title}: 0 of {total}", total=total)
@@ -75,7 +79,7 @@ def running(title: str, placed: Sequence["Placed"]) -> Iterator[Callable[["News"
             if key in tasks:
                 bar.remove_task(tasks.pop(key))
             ended += 1
-            bar.update(whole, completed=ended, description=f"{title}: {ended} ended")
+            bar.update(whole, completed=ended, description=f"{title}: {ended} of {total}")
             error = f": {news.error}" if news.error else ""
             bar.console.print(f"{name}: {news.state}{error}", markup=False, highlight=False, soft_wrap=True)
 

@@ -107,6 +107,11 @@ def select(
         for name in wanted:
             if name not in known:
                 raise InputError(f"the specification has no {what} '{name}', {nearest(name, sorted(known))}")
+    for key, values in where.items():
+        there = list(dict.fromkeys(str(one.point[key]) for one in placed if key in one.point))
+        for value in values:
+            if not any(one.point.get(key) == value for one in placed if key in one.point):
+                raise InputError(f"--where {key}={value}: no such value; {key} varies over {', '.join(there)}")
 
     def wanted_point(point: Point) -> bool:
         return all(point[key] in values for key, values in where.items() if key in point)

@@ -6,6 +6,7 @@ from statistics import mean
 from time import perf_counter
 
 from clbr.data.dataset import BundleDataset
+from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell, Placed
 from clbr.experiments.store import Store
@@ -29,15 +30,18 @@ def estimate(
     cells: Sequence[Cell],
     dataset: BundleDataset,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> dict[str, float]:
-    """Seconds for each cell on its own, by its key; those never run before count all their epochs."""
+) -> dict[str, float | None]:
+    """Seconds for each cell on its own, by its key; those never run before count all their epochs.
+
+    None where a few steps cannot tell, as where training breaks at once.
+    """
     known: dict[tuple[str, str], list[float]] = {}
     for one in placed:
         record = store.read(one.cell)
         if record and record.state == "done":
             known.setdefault((one.model, record.config.paradigm), []).append(record.seconds / record.share)
     measured: dict[str, float] = {}
-    seconds = {}
+    seconds: dict[str, float | None] = {}
     for done, cell in enumerate(cells):
         progress(done, len(cells))
         config = cell.config
@@ -45,7 +49,11 @@ def estimate(
             seconds[cell.key] = cell.share * mean(past)
             continue
         if config.model not in measured:
-            measured[config.model] = _seconds_an_epoch(cell, dataset)
+            try:
+                measured[config.model] = _seconds_an_epoch(cell, dataset)
+            except InputError:  # that is for its run to tell; another cell of the model may do better
+                seconds[cell.key] = None
+                continue
         factor = VIEWS_FACTOR if config.views else 1.0
         seconds[cell.key] = cell.share * factor * config.train.epochs * measured[config.model]
     return seconds
@@ -71,3 +79,8 @@ def _seconds_an_epoch(cell: Cell, dataset: BundleDataset) -> float:
     evaluate(model.recommender(BundleGraph.of(dataset)), dataset, split="tune")
     look = perf_counter() - begun
     return steps * step + look / config.train.evaluate_every
+
+
+def whole(seconds: Sequence[float], workers: int) -> float:
+    """How long cells take together, so many at once: never less than the longest."""
+    return max(sum(seconds) / min(workers, len(seconds)), max(seconds)) if seconds else 0.0

@@ -74,6 +74,10 @@ class Local:
                 ended = [one for one in running if one.listen(heard)]
                 running = [one for one in running if one not in ended]
                 lost |= {one.cell.key for one in ended if one.last.state != "done"}
+        except KeyboardInterrupt:  # at once: what is lost is done again
+            for one in running:
+                one.process.terminate()
+            raise
         finally:
             halt.set()
             for one in running:

@@ -36,21 +36,27 @@ class Store:
 
     def open(self, dataset: BundleDataset) -> "Store":
         """Begin the folder, or see that it is of this data set and layout."""
-        path = self.folder / "about.json"
-        if path.exists():
-            self._refuse_other(path, dataset)
+        if self.begun(dataset):
             return self
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder}: there is a file of this name; choose another --out")
-        if self.folder.exists() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
-            raise InputError(f"{self.folder}: holds other things than cells; choose another --out")
         try:
             (self.folder / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from None
         about = {"layout": LAYOUT, "data": {"name": dataset.name, "fingerprint": dataset.fingerprint}}
-        write_whole(path, (json.dumps(about, indent=2) + "\n").encode())
+        write_whole(self.folder / "about.json", (json.dumps(about, indent=2) + "\n").encode())
         return self
+
+    def begun(self, dataset: BundleDataset) -> bool:
+        """Whether the folder holds cells of this data set yet; refused if it holds anything else. Writes nothing."""
+        path = self.folder / "about.json"
+        if path.exists():
+            self._refuse_other(path, dataset)
+            return True
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: there is a file of this name; choose another --out")
+        if self.folder.exists() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
+            raise InputError(f"{self.folder}: holds other things than cells; choose another --out")
+        return False
 
     def _refuse_other(self, path: Path, dataset: BundleDataset) -> None:
         try:
