@@ -1,5 +1,7 @@
 import csv
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -145,13 +147,41 @@ def test_names_are_never_taken_for_markup() -> None:
     assert grid.html().count("&lt;b&gt;&amp;a") == 4
     table = grid.markdown().splitlines()[2:5]
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 2 for line in table)
-    latex = grid.latex()
+    latex = grid.latex("t")
     assert not re.search(r"(?<!\\)[_#%&](?!\w*\\\\)", latex.replace(" \\\\", ""))
     assert r"\&a\_b|c*d\textbackslash{}e\#\{f\}\$\%\textasciitilde{}\textasciicircum{}" in latex
+
+
+def test_heads_that_columns_share_stand_above_them(tiny: World, tmp_path: Path) -> None:
+    plan = spec(models=["bgcn"], published="overall", seeds=1, metrics=["recall@20", "ndcg@20"])
+    grid = beside_published(results_of(plan, named_youshu(tiny.dataset), tmp_path / "c", lambda one: 0.25))
+    assert grid is not None
+    upper, lower = re.findall(r"<tr>(<t[hd] .*?)</tr>", grid.html())[:2]
+    assert re.findall(r'colspan="(\d)">(.*?)<', upper) == [("2", ""), ("3", "R@20"), ("3", "NDCG@20")]
+    assert re.findall(r">([^<]+)<", lower) == ["model", "arm", *2 * ["here", "published", "difference"]]
+    latex = grid.latex("overall")
+    assert r" &  & \multicolumn{3}{c}{R@20} & \multicolumn{3}{c}{NDCG@20} \\" in latex
+    assert r"\cmidrule(lr){3-5}\cmidrule(lr){6-8}" in latex
+    assert grid.markdown().splitlines()[2].startswith("| model | arm | R@20 | published | difference | NDCG@20 |")
+
+
+def test_a_latex_table_fits_the_text_and_can_be_referred_to(tmp_path: Path) -> None:
+    grid = Grid("What & why", "", [f"column {n}" for n in range(20)], [[Text("1000.00 ± 10.00")] * 20] * 2)
+    latex = grid.latex("my_spec")
+    assert r"\label{tab:my-spec:what-why}" in latex
+    pdflatex = shutil.which("pdflatex")
+    if pdflatex is None:
+        pytest.skip("no pdflatex at hand")
+    whole = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}" + latex + r"\end{document}"
+    (tmp_path / "a.tex").write_text(whole)
+    command = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "Overfull" not in done.stdout
 
 
 def test_numbers_as_people_write_them() -> None:
     assert percent(0.12346, 0.001) == "12.35 ± 0.10"
     assert percent(-0.00001, signed=True) == "+0.00"
     assert percent(-0.01, signed=True) == "-1.00"
-    assert Grid("", "", [""], [[Text("-1.00 (-2.00) a-1")]]).latex().count("$-$") == 2
+    assert Grid("", "", [""], [[Text("-1.00 (-2.00) a-1")]]).latex("t").count("$-$") == 2

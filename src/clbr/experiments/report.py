@@ -48,7 +48,7 @@ class Report:
         texts = {
             f"{name}.md": heading + "\n".join([*(grid.markdown() for grid in grids), links, made]),
             f"{name}.csv": to_csv(self.results, self.comparisons),
-            f"{name}.tex": "% needs \\usepackage{booktabs}\n" + "\n".join(grid.latex() for grid in grids),
+            f"{name}.tex": "% needs \\usepackage{booktabs,graphicx}\n" + "\n".join(grid.latex(name) for grid in grids),
             f"{name}.html": self.page(),
         }
         texts |= {f"{name}-{one.name}.svg": one.svg for one in drawn}

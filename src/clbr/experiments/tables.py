@@ -139,12 +139,13 @@ def beside_published(results: Results) -> Grid | None:
         rows.append([group.model, group.arm, *cells])
     if not stated:
         return None
-    columns = ["model", "arm"]
+    columns, over = ["model", "arm"], ["", ""]
     for metric in results.spec.metrics:
         columns += [short(metric), "published", "difference"]
+        over += 3 * [short(metric)]
     deviation = " ± standard deviation" if any(figure.sd is not None for figure in stated) else ""
     caption = f"{standing(results)}. Percent. Published: the CLBR paper's table of the same question{deviation}."
-    return Grid(f"{results.spec.title}, beside the paper", caption, columns, plain(rows), 2)
+    return Grid(f"{results.spec.title}, beside the paper", caption, columns, plain(rows), 2, over=over)
 
 
 def cost(results: Results) -> Grid:
