@@ -1,7 +1,9 @@
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from clbr import World, save
 from clbr.experiments.records import Record
 from clbr.train.settings import RunConfig, TrainConfig
 
@@ -20,3 +22,8 @@ def changed_default() -> Iterator[Callable[[str, object], None]]:
     yield change
     for name, value in before.items():
         change(name, value)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
