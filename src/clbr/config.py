@@ -60,6 +60,8 @@ def _explain_one(cls: type[BaseModel], fault: Any) -> str:
     dotted = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "value_error":  # a validator's own words, of several values together
         return f"{dotted}: {fault['ctx']['error']}" if dotted else str(fault["ctx"]["error"])
+    if fault["type"] == "missing":  # what was found is all the rest
+        return f"{dotted}: is missing"
     if fault["type"] != "extra_forbidden":
         return f"{dotted} = {fault['input']!r}: {fault['msg']}" if dotted else fault["msg"]
     for part in parents:  # walk down to the settings class that refused the key

@@ -59,6 +59,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD.replace("[arms", 'figure = "surface"\n[arms') + "vary = [{ rate = [0.1] }]", "a table of two to vary"),
         (GOOD.replace("[arms", 'metrics = ["recall@7"]\n[arms'), "metrics"),
         (GOOD + 'models = ["bgcn"]', "an arm names the model 'bgcn'"),
+        (GOOD.replace('models = ["lightgcn"]', ""), "s.toml: models: is missing"),
         ("title = ", "not valid TOML"),
     ],
 )
