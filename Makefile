@@ -16,7 +16,7 @@ demo: $(READY)
 	@$(BIN)/clbr demo
 
 test: lint browser
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # The page is tested in a real browser: Debian's, where there is apt. Elsewhere those tests say that they are skipped.
 browser:

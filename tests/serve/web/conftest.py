@@ -88,7 +88,7 @@ def look(browser: Any, services: dict[str, Service]) -> Iterator[Look]:
         expected.extend(expect)
         settings = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | options
         context = browser.new_context(**settings)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)  # a busy machine is no failure
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
