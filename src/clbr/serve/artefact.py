@@ -138,7 +138,7 @@ class Artefact:
     @cached_property
     def embeddings(self) -> Embeddings:
         """The vectors on the factual graph; of a model that makes vectors."""
-        found = self._tensors(VECTORS)
+        found = self._vectors
         levels, start = {}, 0
         for name, width in self.about.levels.items():
             here = slice(start, start + width)
@@ -151,8 +151,12 @@ class Artefact:
         """Scores on the factual graph."""
         if not self.about.levels:
             return self.model.recommender(self.graph)
-        found = self._tensors(VECTORS)
-        return VectorRecommender(found["users"], found["bundles"])
+        return VectorRecommender(self._vectors["users"], self._vectors["bundles"])
+
+    @cached_property
+    def _vectors(self) -> dict[str, Tensor]:
+        """All vectors: lists and what-ifs look at the same ones."""
+        return self._tensors(VECTORS)
 
     @cached_property
     def model(self) -> Model:

@@ -18,7 +18,7 @@ from clbr.serve.artefact import Artefact
 from clbr.serve.edits import contents_edits
 from clbr.serve.explain import Swap
 from clbr.serve.recommend import of_left, refuse_k
-from clbr.serve.whatif import BLOCK, State, audience, edited, factual
+from clbr.serve.whatif import State, audience, edited, factual
 
 NEAR = 1024
 """Users nearest to the edge, inside or out, whose scores are looked at."""
@@ -113,18 +113,12 @@ def _readers(leads: Tensor, width: Tensor) -> Tensor:
 
 def _leads(state: State, bundle: int, k: int) -> Tensor:
     """For each user the bundle's score less that of the last who would be before it among her first k."""
-    artefact = state.artefact
-    users, chosen = artefact.about.users, state.graph.ub.pairs
-    leads = torch.empty(users)
-    for start in range(0, users, BLOCK):
-        end = min(start + BLOCK, users)
-        scores = state.users[start:end] @ state.bundles.T
+    leads = torch.empty(state.artefact.about.users)
+    for start, scores, mine in state.blocks():
         own = scores[:, bundle].clone()
-        first, last = np.searchsorted(chosen[:, 0], [start, end])
-        mine = torch.from_numpy(chosen[first:last].astype(np.int64))
-        scores[mine[:, 0] - start, mine[:, 1]] = -torch.inf
-        scores[:, [bundle, artefact.spare_bundle]] = -torch.inf
+        scores[mine[:, 0], mine[:, 1]] = -torch.inf
+        scores[:, [bundle, state.artefact.spare_bundle]] = -torch.inf
         edge = scores.topk(min(k, scores.shape[1]), dim=1).values[:, -1]
-        leads[start:end] = own - edge
-        leads[mine[mine[:, 1] == bundle, 0]] = torch.inf  # she has it: nothing is to be won
+        leads[start : start + len(scores)] = own - edge
+        leads[start + mine[mine[:, 1] == bundle, 0]] = torch.inf  # she has it: nothing is to be won
     return leads

@@ -4,6 +4,7 @@ The parameters stay as they were trained: the answer is what the model makes of 
 not what a model trained on them would make.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -62,21 +63,27 @@ class State:
         return self.found_places[bundle]
 
     def _places(self, bundle: int) -> NDArray[np.int64]:
-        users, spare = self.artefact.about.users, self.artefact.spare_bundle
-        chosen = self.graph.ub.pairs
-        places = torch.empty(users, dtype=torch.int64)
+        places = torch.empty(self.artefact.about.users, dtype=torch.int64)
+        for start, scores, mine in self.blocks():
+            own = scores[:, bundle].clone()[:, None]
+            scores[mine[:, 0], mine[:, 1]] = -torch.inf
+            scores[:, self.artefact.spare_bundle] = -torch.inf  # it is in nobody's way
+            above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # each looked at once
+            places[start : start + len(scores)] = 1 + above
+            places[start + mine[mine[:, 1] == bundle, 0]] = 0
+        return places.numpy()
+
+    def blocks(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Everyone's scores, some users at a time.
+
+        Gives the first of them, their (n, bundles) scores, and (row, bundle) pairs of what they have chosen.
+        """
+        users, chosen = self.artefact.about.users, self.graph.ub.pairs
         for start in range(0, users, BLOCK):
             end = min(start + BLOCK, users)
-            scores = self.users[start:end] @ self.bundles.T  # (n, bundles)
-            own = scores[:, bundle].clone()[:, None]
+            scores = self.users[start:end] @ self.bundles.T
             first, last = np.searchsorted(chosen[:, 0], [start, end])
-            mine = torch.from_numpy(chosen[first:last].astype(np.int64))
-            scores[mine[:, 0] - start, mine[:, 1]] = -torch.inf
-            scores[:, spare] = -torch.inf  # it is in nobody's way
-            above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # each looked at once
-            places[start:end] = 1 + above
-            places[mine[mine[:, 1] == bundle, 0]] = 0
-        return places.numpy()
+            yield start, scores, torch.from_numpy(chosen[first:last].astype(np.int64)) - torch.tensor([start, 0])
 
     def ranking(self, user: int, k: int) -> list[Place]:
         """Her k best bundles that she has not chosen here."""

@@ -38,9 +38,8 @@ class Served:
     def open(cls, folder: Path) -> Self:
         """Read and check all of it. Its files may change or go afterwards."""
         artefact = open_artefact(folder.resolve(), mapped=False)
-        artefact.check()
         served = cls(artefact)
-        _ = artefact.card, artefact.recommender, served.segments  # read, or worked out, now
+        _ = artefact.card, artefact.recommender, artefact.model, served.segments  # read and checked, or worked out, now
         for catalogue in served.catalogues.values():
             catalogue.find("a", 1)
         return served
