@@ -22,6 +22,18 @@ ENVIRONMENT = {
     "revision": "abc123",
     "data": {"name": "any", "fingerprint": "any"},
 }
+SMALL = """
+title = "Small"
+models = ["bprmf"]
+seeds = 1
+[arms.original]
+settings = { epochs = 40, patience = 40 }
+[arms.broken]
+settings = { epochs = 3, rate = 1e30 }
+[arms.sparse]
+settings = { epochs = 3, share = 0.5 }
+"""
+"""A specification of one cell that takes a while, one that fails and one that is quick."""
 
 
 def spec(**changes: Any) -> Spec:

@@ -13,25 +13,13 @@ from clbr.experiments.cells import Cell
 from clbr.experiments.estimate import _seconds_an_epoch, whole
 from clbr.experiments.run import pending
 from clbr.experiments.schedule import News
-from invented import cells, fill, spec
+from invented import SMALL, cells, fill, spec
 from typed import Run, snapshot
-
-SPEC = """
-title = "Small"
-models = ["bprmf"]
-seeds = 1
-[arms.original]
-settings = { epochs = 40, patience = 40 }
-[arms.broken]
-settings = { epochs = 3, rate = 1e30 }
-[arms.sparse]
-settings = { epochs = 3, share = 0.5 }
-"""
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_path: Path, there: bool) -> None:
-    (tmp_path / "s.toml").write_text(SPEC)
+    (tmp_path / "s.toml").write_text(SMALL)
     if there:
         (tmp_path / "cells" / "tiny").mkdir(parents=True)
     before = snapshot(tmp_path)
@@ -46,7 +34,7 @@ def test_a_dry_run_tells_what_it_cannot_know_and_times_with_the_threads_of_a_wor
     run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The arm that diverges at once stands first."""
-    head, original, broken, sparse = re.split(r"(?=\[arms)", SPEC)
+    head, original, broken, sparse = re.split(r"(?=\[arms)", SMALL)
     (tmp_path / "s.toml").write_text(head + broken + original + sparse)
     threads: list[int] = []
 

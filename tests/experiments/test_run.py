@@ -21,21 +21,10 @@ from clbr.experiments.store import Store
 from clbr.experiments.work import work
 from clbr.train.folder import BEST
 from clbr.train.run import Hooks
-from invented import cells, done, fill, spec
+from invented import SMALL, cells, done, fill, spec
 from typed import Run, snapshot
 
 COMMAND = [sys.executable, "-c", "from clbr.cli import main; main()", "experiment", "run"]
-SPEC = """
-title = "Small"
-models = ["bprmf"]
-seeds = 1
-[arms.original]
-settings = { epochs = 40, patience = 40 }
-[arms.broken]
-settings = { epochs = 3, rate = 1e30 }
-[arms.sparse]
-settings = { epochs = 3, share = 0.5 }
-"""
 
 
 class Noted:
@@ -126,7 +115,7 @@ def records(folder: Path, placed: Sequence[Placed]) -> list[dict[str, object]]:
 
 def test_an_experiment_killed_half_way_goes_on_to_the_same_end(run: Run, shop: Path, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
-    path.write_text(SPEC)
+    path.write_text(SMALL)
     words = [str(path), "--data", str(shop), "--out", str(tmp_path / "killed"), "--threads", "1"]
     environment = os.environ | {"CLBR_CHECKPOINT_SECONDS": "0"}
     process = subprocess.Popen([*COMMAND, *words], env=environment, stderr=subprocess.PIPE, text=True)
