@@ -1,8 +1,5 @@
-import asyncio
 import json
 import logging
-import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,22 +7,15 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from asking import open_house, refused
 from clbr.serve.artefact import Artefact, open_artefact
 from clbr.serve.edits import contents_edits, history_edits
 from clbr.serve.explain import why
 from clbr.serve.recommend import of_left, recommend
 from clbr.serve.web import limits
-from clbr.serve.web.app import House, make_app
-from clbr.serve.web.desk import Desk
-from clbr.serve.web.refusals import RefusedError
-from clbr.serve.web.served import Served
 from clbr.serve.web.words import Words
 from clbr.serve.whatif import ask_bundle, ask_user
 from serving import TOKEN
-
-
-def open_house(folder: Path, **house: Any) -> TestClient:
-    return TestClient(make_app(House(folder, **house), Desk(folder)), base_url="http://127.0.0.1")
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +38,6 @@ def ask(client: TestClient, path: str, **question: object) -> Any:
     answer = client.post(path, json=question)
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def refused(answer: Any, status: int, *words: str) -> None:
-    assert answer.status_code == status, answer.text
-    told = answer.json()
-    assert set(told) == {"error", "request", "kind", "id"} and told["request"] == answer.headers["x-request-id"]
-    for word in words:
-        assert word in told["error"]
 
 
 def user_id(desk: Artefact, user: int = 17) -> str:
@@ -270,148 +252,11 @@ def test_pages_of_other_origins_and_names_that_point_here_are_refused(client: Te
     assert client.get("/api/about", headers={"host": "[::1]:8000"}).status_code == 200
 
 
-def test_another_artefact_takes_its_place(artefact_of: Callable[[str], Path], tmp_path: Path) -> None:
-    link = tmp_path / "current"
-    link.symlink_to(artefact_of("crosscbr"))
-    with open_house(link) as client:
-        first = client.get("/api/about").json()
-        link.unlink()
-        link.symlink_to(artefact_of("bgcn"))
-        told = client.post("/admin/reload").json()
-        second = client.get("/api/about").json()
-    assert told == {"before": first["artefact"], "after": second["artefact"]}
-    assert (first["model"], second["model"]) == ("crosscbr", "bgcn")
-
-
-def test_a_changed_link_is_noticed(
-    artefact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clbr.serve.web.desk.LOOK_SECONDS", 0.01)
-    link = tmp_path / "current"
-    link.symlink_to(artefact_of("crosscbr"))
-
-    async def watched() -> str:
-        desk = Desk(link)
-        watch = asyncio.create_task(desk.watch())
-        (tmp_path / "next").symlink_to(artefact_of("bgcn"))
-        (tmp_path / "next").rename(link)
-        while desk.now.artefact.about.model == "crosscbr":
-            await asyncio.sleep(0.01)
-        watch.cancel()
-        return desk.now.artefact.about.model
-
-    assert asyncio.run(asyncio.wait_for(watched(), 60)) == "bgcn"
-
-
-def test_an_artefact_that_is_copied_over_the_old_one_is_taken_once_it_is_whole(
-    artefact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("clbr.serve.web.desk.LOOK_SECONDS", 0.01)
-    place = shutil.copytree(artefact_of("crosscbr"), tmp_path / "desk")
-
-    async def watched() -> tuple[str, int]:
-        desk = Desk(place)
-        watch = asyncio.create_task(desk.watch())
-        for file in sorted(artefact_of("bgcn").iterdir()):
-            shutil.copy(file, place / file.name)
-            await asyncio.sleep(0.1)
-        while desk.now.artefact.about.model == "crosscbr":
-            await asyncio.sleep(0.01)
-        watch.cancel()
-        desk.close()
-        return desk.now.artefact.about.model, desk.changes["refused"]
-
-    model, refusals = asyncio.run(asyncio.wait_for(watched(), 60))
-    assert model == "bgcn" and refusals > 0  # looked at while it was half there
-
-
-def test_a_link_that_changes_while_the_service_starts_is_not_missed(
-    artefact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    link = tmp_path / "current"
-    link.symlink_to(artefact_of("crosscbr"))
-    first = Served.open
-
-    def change_meanwhile(folder: Path) -> Served:
-        opened = first(folder)
-        link.unlink()
-        link.symlink_to(artefact_of("bgcn"))
-        return opened
-
-    monkeypatch.setattr(Served, "open", change_meanwhile)
-    desk = Desk(link)
-    assert desk.seen != desk._signature()
-    desk.close()
-
-
 def test_probes_are_answered_when_the_house_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_house(folder) as client:
         monkeypatch.setattr(limits, "AT_ONCE", 0)
         refused(client.get("/api/about"), 429, "in a moment")
         assert client.get("/live").status_code == client.get("/metrics").status_code == 200
-
-
-def test_a_question_that_nobody_waits_for_is_not_begun(folder: Path) -> None:
-    begun: list[str] = []
-
-    async def left() -> None:
-        desk = Desk(folder)
-        first = asyncio.create_task(desk.ask(lambda: time.sleep(0.2)))
-        second = asyncio.create_task(desk.ask(lambda: begun.append("second")))
-        await asyncio.sleep(0.05)
-        second.cancel()  # as the service does when the client has gone
-        await first
-        await desk.ask(lambda: begun.append("third"))
-        desk.close()
-
-    asyncio.run(left())
-    assert begun == ["third"]
-
-
-@pytest.mark.parametrize("damage", ["gone", "half", "flipped", "not json"])
-def test_a_damaged_artefact_is_refused_and_the_old_one_goes_on(folder: Path, tmp_path: Path, damage: str) -> None:
-    place = shutil.copytree(folder, tmp_path / "artefact")
-    with open_house(place) as client:
-        before = client.get("/api/about").json()
-        vectors = (place / "vectors.safetensors").read_bytes()
-        if damage == "gone":
-            shutil.rmtree(place)
-        elif damage == "half":
-            (place / "vectors.safetensors").write_bytes(vectors[: len(vectors) // 2])
-        elif damage == "flipped":
-            (place / "vectors.safetensors").write_bytes(vectors[:-1] + bytes([vectors[-1] ^ 1]))
-        else:
-            (place / "artefact.json").write_text("{")
-        refused(client.post("/admin/reload"), 409, "goes on answering")
-        assert client.get("/api/about").json() == before
-        assert 'clbr_artefact_changes{result="refused"} 1.0' in client.get("/metrics").text
-
-
-def test_too_many_questions_at_once_are_turned_away_and_slow_ones_given_up(folder: Path) -> None:
-    begun: list[int] = []
-
-    async def crowd() -> tuple[list[int], int]:
-        desk = Desk(folder, answer_seconds=0.2)
-
-        def question() -> int:
-            begun.append(1)
-            time.sleep(0.3)
-            return 200
-
-        async def one() -> int:
-            try:
-                return await desk.ask(question)
-            except RefusedError as refusal:
-                return refusal.status
-
-        found = await asyncio.gather(*(one() for _ in range(limits.WAITING + 3)))
-        await asyncio.sleep(0.4)
-        desk.close()
-        return found, desk.waiting
-
-    found, waiting = asyncio.run(crowd())
-    assert found == [429] * len(found)
-    assert waiting == 0 and begun == [1]  # it was computed to its end; those that waited were never begun
 
 
 def test_measures_are_kept_by_route(client: TestClient, desk: Artefact) -> None:

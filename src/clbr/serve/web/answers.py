@@ -11,7 +11,7 @@ from clbr.serve.frozen import FROZEN
 from clbr.serve.newcomer import newcomer
 from clbr.serve.recommend import Place, best, of_left
 from clbr.serve.recommend import recommend as best_for
-from clbr.serve.web import limits, schemas
+from clbr.serve.web import limits, questions, schemas
 from clbr.serve.web.refusals import RefusedError
 from clbr.serve.web.served import Served, node
 from clbr.serve.web.words import Words
@@ -41,7 +41,7 @@ def about(served: Served, words: Words, report: bool) -> schemas.About:
     )
 
 
-def find(served: Served, kind: schemas.Kind, text: str, limit: int) -> schemas.Search:
+def find(served: Served, kind: questions.Kind, text: str, limit: int) -> schemas.Search:
     """Nodes by id or name."""
     catalogue = served.catalogues[kind]
     numbers, total = catalogue.find(text, limit)
@@ -86,7 +86,7 @@ def item(served: Served, id: str) -> schemas.Item:
     )
 
 
-def recommend(served: Served, asked: schemas.AskList) -> schemas.List:
+def recommend(served: Served, asked: questions.AskList) -> schemas.List:
     """A user's best bundles, or those of someone never seen."""
     artefact = served.artefact
     likes = bool(asked.likes_items or asked.likes_bundles)
@@ -114,7 +114,7 @@ def recommend(served: Served, asked: schemas.AskList) -> schemas.List:
     return _list(served, None, asked.top, found)
 
 
-def recommend_batch(served: Served, asked: schemas.AskLists) -> schemas.Lists:
+def recommend_batch(served: Served, asked: questions.AskLists) -> schemas.Lists:
     """The lists of several users, scored together."""
     artefact = served.artefact
     numbers = served.numbers("user", asked.users)
@@ -133,7 +133,7 @@ def recommend_batch(served: Served, asked: schemas.AskLists) -> schemas.Lists:
     return schemas.Lists(lists=lists)
 
 
-def whatif_user(served: Served, asked: schemas.AskUser) -> schemas.UserAnswer:
+def whatif_user(served: Served, asked: questions.AskUser) -> schemas.UserAnswer:
     """A user's list if her history were different."""
     _can_ask(served)
     artefact, number = served.artefact, served.number("user", asked.user)
@@ -166,7 +166,7 @@ def whatif_user(served: Served, asked: schemas.AskUser) -> schemas.UserAnswer:
     )
 
 
-def whatif_bundle(served: Served, asked: schemas.AskBundle) -> schemas.BundleAnswer:
+def whatif_bundle(served: Served, asked: questions.AskBundle) -> schemas.BundleAnswer:
     """A bundle's audience if its contents were different."""
     _can_ask(served)
     artefact, number = served.artefact, served.number("bundle", asked.bundle)
@@ -193,7 +193,7 @@ def whatif_bundle(served: Served, asked: schemas.AskBundle) -> schemas.BundleAns
     )
 
 
-def explain(served: Served, asked: schemas.AskWhy) -> schemas.Why:
+def explain(served: Served, asked: questions.AskWhy) -> schemas.Why:
     """Why a bundle is in a user's list, or what would bring it there."""
     _can_ask(served)
     artefact = served.artefact
@@ -203,7 +203,7 @@ def explain(served: Served, asked: schemas.AskWhy) -> schemas.Why:
         answer = engine_explain.why(artefact, who, what, asked.top, budget=asked.budget)
     else:
         answer = engine_explain.what_it_takes(artefact, who, what, asked.top, of=asked.of, budget=asked.budget)
-    kinds: dict[str, tuple[schemas.Kind, Nodes]] = {
+    kinds: dict[str, tuple[questions.Kind, Nodes]] = {
         "ui": ("item", artefact.items),
         "ub": ("bundle", artefact.bundles),
     }
@@ -226,7 +226,7 @@ def explain(served: Served, asked: schemas.AskWhy) -> schemas.Why:
     )
 
 
-def suggest(served: Served, asked: schemas.AskSwaps) -> schemas.Swaps:
+def suggest(served: Served, asked: questions.AskSwaps) -> schemas.Swaps:
     """The swaps that gain a bundle the most audience."""
     _can_ask(served)
     number = served.number("bundle", asked.bundle)

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 
 from clbr import __version__
 from clbr.errors import InputError
-from clbr.serve.web import answers, limits, schemas
+from clbr.serve.web import answers, limits, questions, schemas
 from clbr.serve.web.desk import Desk
 from clbr.serve.web.guard import Guard
 from clbr.serve.web.measures import Measures
@@ -109,30 +109,30 @@ def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
         return _told(desk.now, answers.about(desk.now, house.words, house.report is not None))
 
     @app.get("/api/find", response_model=schemas.Search)
-    async def find(asked: Annotated[schemas.ByText, Query()]) -> Response:
+    async def find(asked: Annotated[questions.ByText, Query()]) -> Response:
         """Users, bundles or items by id or name; without a text those with the most edges."""
         return _told(desk.now, answers.find(desk.now, asked.kind, asked.text, asked.limit))
 
     @app.get("/api/user", response_model=schemas.User)
-    async def user(asked: Annotated[schemas.ById, Query()]) -> Response:
+    async def user(asked: Annotated[questions.ById, Query()]) -> Response:
         """A user and what she has chosen."""
         return _told(desk.now, answers.user(desk.now, asked.id))
 
     @app.get("/api/bundle", response_model=schemas.Bundle)
-    async def bundle(asked: Annotated[schemas.ById, Query()]) -> Response:
+    async def bundle(asked: Annotated[questions.ById, Query()]) -> Response:
         """A bundle and what is in it."""
         return _told(desk.now, answers.bundle(desk.now, asked.id))
 
     @app.get("/api/item", response_model=schemas.Item)
-    async def item(asked: Annotated[schemas.ById, Query()]) -> Response:
+    async def item(asked: Annotated[questions.ById, Query()]) -> Response:
         """An item and where it is."""
         return _told(desk.now, answers.item(desk.now, asked.id))
 
     @app.get("/api/recommend", response_model=schemas.List)
-    async def recommend(asked: Annotated[schemas.ListOf, Query()]) -> Response:
+    async def recommend(asked: Annotated[questions.ListOf, Query()]) -> Response:
         """A user's best bundles."""
         served = desk.now
-        whole = schemas.AskList.model_construct(**dict(asked))
+        whole = questions.AskList.model_construct(**dict(asked))
         if not asked.diversity:  # quicker than a place in the line
             return _told(served, answers.recommend(served, whole))
         return _told(served, await desk.ask(lambda: answers.recommend(served, whole).model_dump_json()))
@@ -155,32 +155,32 @@ def _add_asking(app: FastAPI, desk: Desk) -> None:
             leaving.cancel()
 
     @app.post("/api/recommend", response_model=schemas.List)
-    async def recommend_with(request: Request, asked: schemas.AskList) -> Response:
+    async def recommend_with(request: Request, asked: questions.AskList) -> Response:
         """A user's best bundles, or those of someone never seen, within limits."""
         return await work_out(request, answers.recommend, asked)
 
     @app.post("/api/recommend/batch", response_model=schemas.Lists)
-    async def recommend_batch(request: Request, asked: schemas.AskLists) -> Response:
+    async def recommend_batch(request: Request, asked: questions.AskLists) -> Response:
         """The lists of several users."""
         return await work_out(request, answers.recommend_batch, asked)
 
     @app.post("/api/whatif/user", response_model=schemas.UserAnswer)
-    async def whatif_user(request: Request, asked: schemas.AskUser) -> Response:
+    async def whatif_user(request: Request, asked: questions.AskUser) -> Response:
         """A user's list if her history were different."""
         return await work_out(request, answers.whatif_user, asked)
 
     @app.post("/api/whatif/bundle", response_model=schemas.BundleAnswer)
-    async def whatif_bundle(request: Request, asked: schemas.AskBundle) -> Response:
+    async def whatif_bundle(request: Request, asked: questions.AskBundle) -> Response:
         """A bundle's audience if its contents were different."""
         return await work_out(request, answers.whatif_bundle, asked)
 
     @app.post("/api/explain", response_model=schemas.Why)
-    async def explain(request: Request, asked: schemas.AskWhy) -> Response:
+    async def explain(request: Request, asked: questions.AskWhy) -> Response:
         """Why a bundle is in a user's list, or what would bring it there."""
         return await work_out(request, answers.explain, asked)
 
     @app.post("/api/suggest", response_model=schemas.Swaps)
-    async def suggest(request: Request, asked: schemas.AskSwaps) -> Response:
+    async def suggest(request: Request, asked: questions.AskSwaps) -> Response:
         """The swaps that gain a bundle the most audience."""
         return await work_out(request, answers.suggest, asked)
 

@@ -12,7 +12,7 @@ from clbr.errors import InputError
 from clbr.serve.artefact import Artefact, open_artefact
 from clbr.serve.find import Catalogue
 from clbr.serve.segments import SEGMENTS, Segment, segment_users
-from clbr.serve.web import schemas
+from clbr.serve.web import questions, schemas
 from clbr.serve.web.refusals import RefusedError
 from clbr.serve.whatif import edited, factual
 from clbr.views.edits import EdgeEdits
@@ -28,7 +28,7 @@ class Served:
         chosen, has = graph.ub.left_degrees[:-1].numpy(), graph.ui.left_degrees[:-1].numpy()
         self.chosen_by = graph.ub.right_degrees.numpy().astype(np.int64)
         self.item_users = graph.ui.right_degrees.numpy().astype(np.int64)
-        self.catalogues: dict[schemas.Kind, Catalogue] = {
+        self.catalogues: dict[questions.Kind, Catalogue] = {
             "user": Catalogue(artefact.users, (chosen + has).astype(np.int64)),
             "bundle": Catalogue(artefact.bundles, graph.bi.left_degrees[:-1].numpy().astype(np.int64)),
             "item": Catalogue(artefact.items, graph.bi.right_degrees.numpy().astype(np.int64)),
@@ -63,18 +63,18 @@ class Served:
         numbers = segment_users(self.artefact.chosen, self.artefact.about.users)
         return [SEGMENTS[number] for number in numbers]
 
-    def number(self, kind: schemas.Kind, id: str) -> int:
+    def number(self, kind: questions.Kind, id: str) -> int:
         """The number of a node by its id."""
         found = self.artefact.nodes(kind).find(id)
         if found is None:
             raise RefusedError(404, f"unknown {kind} '{id}': look it up with /api/find?kind={kind}&text=...", kind, id)
         return found
 
-    def numbers(self, kind: schemas.Kind, ids: list[str]) -> tuple[int, ...]:
+    def numbers(self, kind: questions.Kind, ids: list[str]) -> tuple[int, ...]:
         """The numbers of several nodes."""
         return tuple(self.number(kind, id) for id in ids)
 
-    def node(self, kind: schemas.Kind, number: int) -> schemas.Node:
+    def node(self, kind: questions.Kind, number: int) -> schemas.Node:
         """A node as people know it."""
         return node(self.artefact.nodes(kind), number)
 
