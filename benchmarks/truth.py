@@ -1,0 +1,149 @@
+"""Would views help if they were right? A simulated world's own preferences judge pairs in place of a trained model.
+
+Four arms, the same settings and seeds: `original`; `own`, views judged by the original run of that seed, which is how
+clbr works; `truth`, views judged by true preference; `truth, others`, the same, but no pair of tune or test is added.
+Prints test metrics (mean over seeds) with the difference to `original`, and how many additions were pairs of test.
+
+    python benchmarks/truth.py --scale 0.25 --model crosscbr --seeds 5 --set epochs=80 --views ratio_ub=0.3
+"""
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clbr import Evaluation, evaluate, simulate
+from clbr.data.pairs import Codes, Relation, encode
+from clbr.data.world import World, contents, states
+from clbr.evaluation.significance import compare
+from clbr.graph.bundle_graph import BundleGraph
+from clbr.models.interface import Embeddings, Encoder
+from clbr.models.registry import make_model
+from clbr.rng import torch_generator
+from clbr.train.environment import use_threads
+from clbr.train.loop import make_optimiser, train
+from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views
+from clbr.train.settings import RunConfig, compose, parse_changes
+from clbr.views.edits import EdgeEdits
+from clbr.views.samplers import Heuristic
+
+METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
+
+
+class Truth(Heuristic):
+    """Judges pairs by true preference; pairs of `barred` user-bundle codes are never added."""
+
+    def __init__(self, world: World, graph: BundleGraph, batch: int, barred: Codes) -> None:
+        super().__init__(graph, Embeddings({}), batch)
+        data = world.dataset
+        users = states(world.config, world.tastes, world.user_manner, world.items, data.ui)
+        bundles = contents(world.bundle_manner, world.items, data.bi)
+        sides: dict[Relation, tuple[NDArray[Any], NDArray[Any]]] = {
+            "ub": (users, bundles),
+            "ui": (world.tastes, world.items),
+            "bi": (world.themes[world.bundle_theme], world.items),
+        }
+        self.known: dict[Relation, list[tuple[Tensor, Tensor]]] = {}
+        for relation, (left, right) in sides.items():
+            taste, appeal = getattr(world.config, relation).taste, world.appeal[relation][:, None]
+            left, right = np.c_[taste * left, np.ones(len(left))], np.c_[right, appeal]
+            self.known[relation] = [(torch.from_numpy(left).float(), torch.from_numpy(right).float())]
+        self.barred = barred
+
+    def vectors(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
+        """Their inner product is the preference."""
+        return self.known[relation]
+
+    def batches(
+        self, relation: Relation, count: int, rng: np.random.Generator
+    ) -> tuple[Codes, NDArray[np.float32], NDArray[np.bool_]]:
+        """What is barred passes for an edge: it cannot be added, and drops are not judged here."""
+        codes, scores, edges = super().batches(relation, count, rng)
+        return codes, scores, edges | np.isin(codes, self.barred) if relation == "ub" else edges
+
+
+def fit(config: RunConfig, world: World, paradigm: Paradigm) -> tuple[Encoder, Evaluation]:
+    """The model of the epoch that tune chose, and its figures on test."""
+    data = world.dataset
+    model = make_model(config.model, config.settings, data, torch_generator(config.seed, "init"))
+    assert isinstance(model, Encoder)
+    best, since = (-1.0, model.state_dict()), 0
+    for epoch in train(model, make_optimiser(model, config.train), data, config.train, config.seed, paradigm=paradigm):
+        since += 1
+        if epoch.tune[config.train.metric] > best[0]:
+            weights = {name: weight.clone() for name, weight in model.state_dict().items()}
+            best, since = (epoch.tune[config.train.metric], weights), 0
+        if since >= config.train.patience:
+            break
+    model.load_state_dict(best[1])
+    return model, evaluate(model.recommender(BundleGraph.of(data)), data, split="test")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--like", default="youshu")
+    parser.add_argument("--scale", type=float, default=0.25)
+    parser.add_argument("--variant", default="plain")
+    parser.add_argument("--model", default="crosscbr")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--set", dest="base", nargs="*", default=[], help="key=value for every arm")
+    parser.add_argument("--views", nargs="*", default=[], help="key=value for every arm with views")
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    use_threads(options.threads)
+    world = simulate(options.like, scale=options.scale, variant=options.variant)
+    graph, width = BundleGraph.of(world.dataset), len(world.dataset.bundles)
+    tests = encode(world.dataset.test, width)
+    held_out = np.union1d(tests, encode(world.dataset.tune, width))
+    found: dict[str, list[Evaluation]] = {}
+    hits: dict[str, list[float]] = {}
+    for seed in range(options.seeds):
+        plain = compose("", options.model, preset="youshu", changes=parse_changes(options.base), seed=seed)
+        changes = parse_changes(options.base) | parse_changes(options.views)
+        config = compose("", options.model, preset="youshu", changes=changes, seed=seed, paradigm="clbr")
+        assert config.views is not None
+        judge, result = fit(plain, world, Original())
+        found.setdefault("original", []).append(result)
+        with torch.no_grad():
+            vectors = judge.encode(graph)
+        batch = config.views.sampler_batch
+        samplers = {
+            "own": Heuristic(graph, vectors, batch),
+            "truth": Truth(world, graph, batch, np.empty(0, np.int64)),
+            "truth, others": Truth(world, graph, batch, held_out),
+        }
+        for arm, sampler in samplers.items():
+            edits, _ = draw_views(sampler, config.views, seed)
+            hits.setdefault(arm, []).append(share(edits, tests, width))
+            paradigm = Counterfactual(config.views, edits, seed, config.train, sampler if config.views.redraw else None)
+            found.setdefault(arm, []).append(fit(config, world, paradigm)[1])
+        report(options.model, found, hits)
+
+
+def share(views: Sequence[EdgeEdits], tests: Codes, width: int) -> float:
+    """How many of the user-bundle pairs that the views add are pairs of test."""
+    added = np.concatenate([encode(view.add["ub"], width) for view in views if "ub" in view.add] or [tests[:0]])
+    return float(np.isin(added, tests).mean()) if len(added) else 0.0
+
+
+def report(model: str, found: dict[str, list[Evaluation]], hits: dict[str, list[float]]) -> None:
+    print(f"\n| {model}, test | seeds | R@20 | NDCG@20 | R@40 | NDCG@40 | additions in test |")
+    print("|---|---|---|---|---|---|---|")
+    rows = {(row.contender, row.metric): row for row in compare(found, list(METRICS))}
+    for arm, results in found.items():
+        cells = []
+        for metric in METRICS:
+            row = rows.get((arm, metric))
+            told = f" ({100 * row.difference:+.2f}, p {row.p:.2g})" if row else ""
+            cells.append(f"{100 * statistics.mean(result[metric] for result in results):.2f}{told}")
+        told = f"{statistics.mean(hits[arm]):.1%}" if arm in hits else ""
+        print(f"| {arm} | {len(results)} | {' | '.join(cells)} | {told} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
