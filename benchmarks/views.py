@@ -1,8 +1,8 @@
 """Counterfactual views: seconds to draw them, and an epoch with them against the original epoch of the same model.
 
 Four views at a ratio of 0.1 on all relations by the heuristic sampler, on a BGCN trained for a few epochs; then epochs
-in turns, medians: without views, with four, with one drawn anew every epoch. DATA is a data folder, Youshu unless told; if it is not at hand, a simulated world of its size stands
-in. --netease draws the views of a NetEase-like world as well.
+in turns, medians: without views, with four, with one drawn anew every epoch. DATA is a data folder, Youshu unless
+told; if it is not at hand, a simulated world of its size stands in. --netease draws the views of a NetEase-like world.
 
     python benchmarks/views.py [DATA] [--models bgcn,crosscbr,rgcn,bundlenet] [--epochs 5] [--netease]
 """
