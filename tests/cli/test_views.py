@@ -14,7 +14,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
     return save(tiny.dataset, tmp_path_factory.mktemp("data") / "shop")
 
 
-def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tmp_path: Path) -> None:
+def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tiny: World) -> None:
     words = ("--paradigm", "clbr", "--epochs", "2", "--set", "ratio_ub=0.05", "--out", "runs/first")
     code, out, err = run("train", shop, "--model", "crosscbr", *words)
     assert (code, err) == (0, "")
@@ -23,8 +23,9 @@ def test_views_are_trained_with_and_shown_by_name(run: Run, shop: Path, tmp_path
     assert "4 views of tiny" in out
     assert "nodes left without an edge" in out
     assert "to users (bundles) without an edge" in out and "more than half" not in out
-    assert "Added, of the highest relevance" in out
-    assert "gift box" in out or "starter kit" in out or "shelf" in out or "box" in out
+    assert "Added, of the highest relevance to its judge" in out
+    best = out.split("Added, of the highest relevance")[1].splitlines()
+    assert any(f"bundle {name}" in line for line in best for name in tiny.dataset.bundles.names or ())
     code, out, _ = run("views", "runs/first", "--json", "--pairs", "1")
     found = json.loads(out)
     assert [line["relation"] for line in found["relations"]] == ["ub", "ui", "bi"]
@@ -65,7 +66,7 @@ def test_a_selection_run_that_would_judge_nothing_is_refused(
     changes = [part for word in words for part in ("--set", word)]
     asked = ["train", str(shop), "--model", "lightgcn", "--paradigm", "clbr", *changes, "--selection", "plain"]
     asked += ["--epochs", "1"]
-    told = f"error: --selection plain: no pair would be judged by it, for {why}; leave it out"
+    told = f"error: plain: no pair would be judged by it, for {why}; leave --selection out"
     assert_refused(run, tmp_path, [*asked, "--out", "x"], told)
 
 
@@ -78,6 +79,8 @@ def test_a_selection_run_that_would_judge_nothing_is_refused(
         (["--model", "bgcn", "--paradigm", "clbr", "--set", "ratio_ub=1.5"], "ratio_ub = 1.5"),
         (["--model", "bgcn", "--set", "ratio_ub=0.1"], "add --paradigm clbr"),
         (["--model", "bgcn", "--paradigm", "clbr", "--selection", "nowhere"], "no run there"),
+        (["--model", "bgcn", "--paradigm", "casr", "--set", "sampler=heuristic"], "casr has its own sampler"),
+        (["--model", "bgcn", "--paradigm", "casr", "--set", "constraint=adaptive"], "for others, --paradigm clbr"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(words: list[str], message: str, run: Run, shop: Path) -> None:
@@ -111,6 +114,25 @@ def test_a_rule_that_passes_most_pairs_is_told_of(run: Run, shop: Path) -> None:
     assert (code, err) == (0, "")
     (told,) = [line for line in out.splitlines() if "more than half" in line]
     assert told.startswith("user-bundle, drops: ") and told.endswith("set lower nearer to 1.")
+
+
+def test_settings_that_cannot_be_filled_leave_the_place_free_for_better_ones(run: Run, shop: Path) -> None:
+    words = ("train", shop, "--model", "lightgcn", "--paradigm", "casr", "--epochs", "1", "--out", "runs/x")
+    code, out, err = run(*words, "--set", "ratio_ub=0.9", "--set", "confident=0.001")
+    assert (code, out) == (2, "")
+    assert "lower ratio_ub, or set confident higher" in err and err.count("\n") == 1
+    assert run(*words)[0] == 0
+    assert run("views", "runs/x")[0] == 0
+
+
+def test_views_of_a_run_without_a_best_epoch_are_shown_but_not_judged(run: Run, shop: Path) -> None:
+    words = ("--paradigm", "clbr", "--set", "sampler=dropout", "--epochs", "1")
+    run("train", shop, "--model", "crosscbr", *words, "--out", "runs/lost")
+    assert "Dropped, of the lowest relevance to the trained model" in run("views", "runs/lost")[1]
+    Path("runs/lost/best/model.safetensors").unlink()
+    assert run("views", "runs/lost", "--pairs", "0")[0] == 0
+    code, out, err = run("views", "runs/lost")
+    assert (code, out) == (2, "") and "so it has no best epoch; train it further" in err
 
 
 def test_a_run_without_views_has_none_to_show(run: Run, shop: Path) -> None:

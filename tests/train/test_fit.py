@@ -28,6 +28,12 @@ def test_only_known_users_get_recommendations(tiny: World) -> None:
             trained.recommend(users, k=3)
 
 
+def test_fit_warns_of_edits_without_effect(tiny: World) -> None:
+    told = r"lightgcn does not look at user-item pairs: .* \(ratio_ui is taken as 0\)"
+    with pytest.warns(UserWarning, match=told):
+        clbr.fit(tiny.dataset, "lightgcn", paradigm="clbr", epochs=1, ratio_bi=0.0)
+
+
 def test_fit_refuses_what_it_does_not_know(tiny: World) -> None:
     with pytest.raises(InputError, match=r"unknown setting 'epoch' of bprmf, did you mean 'epochs'\?"):
         clbr.fit(tiny.dataset, "bprmf", epoch=3)

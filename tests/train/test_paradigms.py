@@ -114,7 +114,9 @@ def one_edit(tiny: World) -> EdgeEdits:
 @pytest.mark.parametrize("model", GRAPH_MODELS)
 def test_losses_are_the_task_on_both_graphs_and_the_constraint(model: str, tiny: World) -> None:
     encoder, graph, batch = setting(model, tiny)
-    views = ViewsConfig(omega_u=0.3, omega_b=0.7, view_weight=0.5, lambda_u=2.0, nodes=None)
+    changes = {"omega_u": 0.3, "omega_b": 0.7, "view_weight": 0.5, "lambda_u": 2.0, "nodes": 0}
+    views = compose("shop", "bgcn", paradigm="clbr", changes=changes).views
+    assert views is not None and not views.nodes
     way = Counterfactual(views, [one_edit(tiny)], 0, TrainConfig())
     for name in type(encoder.config).model_fields:
         if name.endswith("dropout"):  # noise would hide what is compared
@@ -135,7 +137,7 @@ def test_losses_are_the_task_on_both_graphs_and_the_constraint(model: str, tiny:
 
 def test_the_contrastive_constraint_is_the_log_of_adaptives_two_parts(tiny: World) -> None:
     encoder, graph, batch = setting("lightgcn", tiny)
-    views = ViewsConfig(omega_u=0.3, omega_b=0.7, nodes=None, constraint="contrastive", tau=0.2)
+    views = ViewsConfig(omega_u=0.3, omega_b=0.7, nodes=0, constraint="contrastive", tau=0.2)
     found = Counterfactual(views, [one_edit(tiny)], 0, TrainConfig()).epoch(
         encoder, graph, 1, torch_generator(0, "noise")
     )(batch)
@@ -344,6 +346,7 @@ def test_the_original_way_is_the_models_own_losses(tiny: World) -> None:
         ("clbr", {"tau": 0.0}, "tau = 0.0"),
         ("clbr", {"omega": 1.0}, r"unknown setting 'omega' of crosscbr, did you mean 'omega_u'\?|omega_b"),
         ("clbr", {"constraint": "none", "view_weight": 0.0}, "the views have no part in it"),
+        ("clbr", {"omega_u": 0.0, "omega_b": 0.0, "view_weight": 0.0}, "the views have no part in it"),
         ("casr", {"ratio_bi": 0.1}, "casr edits user-bundle pairs only"),
         ("clbr", {"distance": "manhattan"}, "distance = 'manhattan'"),
         ("original", {"omega_u": 1.0}, "'omega_u' is a setting of counterfactual views: add --paradigm clbr"),

@@ -245,6 +245,16 @@ def test_a_run_in_use_is_refused(shop: Path, tmp_path: Path, tiny: World) -> Non
         runs.start(tmp_path / "run", config(shop), tiny.dataset)
 
 
+def test_who_waits_for_a_run_in_use_is_told_so_and_can_leave(tmp_path: Path) -> None:
+    told: list[Path] = []
+    patient = runs.Hooks(stop=lambda: len(told) == 2, wait=told.append)
+    with runs.locked(tmp_path), runs.locked(tmp_path, patient) as ours:
+        assert not ours
+    assert told == [tmp_path, tmp_path]
+    with runs.locked(tmp_path, patient) as ours:
+        assert ours
+
+
 def test_a_start_that_was_killed_at_once_can_be_made_again(shop: Path, tmp_path: Path, tiny: World) -> None:
     (tmp_path / "run").mkdir()
     for name in (".lock", "environment.json", ".config.toml.partial-77"):

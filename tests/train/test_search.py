@@ -13,7 +13,7 @@ from clbr import BundleDataset, InputError, World, load, save
 from clbr.models.registry import MODELS
 from clbr.train import run as runs
 from clbr.train import trial as trials
-from clbr.train.grids import CONSTRAINED, grid_of, near
+from clbr.train.grids import IDLE, grid_of, near
 from clbr.train.search import search
 from clbr.train.settings import compose
 from clbr.train.study import Record, held, make_aim, read_record
@@ -86,8 +86,10 @@ def test_a_search_sets_out_from_its_preset(shop: Path, tmp_path: Path) -> None:
 def test_what_has_no_effect_is_not_searched(tiny: World) -> None:
     assert not {"ratio_ui", "ratio_bi"} & {*grid_of("lightgcn", "clbr")}
     free = make_aim(tiny.dataset, "bgcn", seed=0, paradigm="clbr", changes={"constraint": "none"})
-    assert not {*CONSTRAINED} & {*free.grid}
+    assert not {*IDLE["none"]} & {*free.grid}
     assert "ratio_bi" in free.grid
+    logged = make_aim(tiny.dataset, "bgcn", seed=0, paradigm="clbr", changes={"constraint": "contrastive"})
+    assert "tau" in logged.grid and not {"lambda_u", "lambda_b"} & {*logged.grid}
 
 
 def test_a_search_of_views_trains_its_judge_once_and_finds_a_preset(shop: Path, tmp_path: Path) -> None:

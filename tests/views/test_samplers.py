@@ -120,7 +120,18 @@ def test_the_heuristic_adds_near_the_best_and_drops_near_the_worst() -> None:
     edits, record = sampler.draw({"ub": 0.99}, np.random.default_rng(0))
     chosen = {tuple(x) for x in edits.add["ub"].tolist()} | {tuple(x) for x in edits.drop["ub"].tolist()}
     assert chosen <= {(0, 0), (0, 1), (1, 1), (1, 2)} and len(chosen) == 3
-    assert record["ub"]["pass rate of additions"] == pytest.approx(0.25, abs=0.05)  # two of eight, edges not judged
+    assert record["ub"]["pass rate of additions"] == pytest.approx(0.5, abs=0.05)  # two of the four unconnected
+    assert record["ub"]["pass rate of drops"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_pass_rates_are_of_those_that_might_pass() -> None:
+    """Three of four pairs are edges, all score alike: the one unconnected passes always, literally and not."""
+    graph, vectors = scored([[1.0, 1.0], [1.0, 1.0]], [(0, 0), (0, 1), (1, 0)])
+    for literal in (False, True):
+        _, record = Heuristic(graph, vectors, 64, literal=literal).draw({"ub": 0.4}, np.random.default_rng(0))
+        assert record["ub"]["pass rate of additions"] == record["ub"]["pass rate of drops"] == 1
+    _, record = Casr(graph, vectors, 64, confident=1.0).draw({"ub": 0.4}, np.random.default_rng(0))
+    assert "pass rate of additions" in record["ub"] and "pass rate of drops" not in record["ub"]
 
 
 def test_thresholds_tighten_where_scores_are_negative_too() -> None:
@@ -137,7 +148,7 @@ def test_a_sampler_that_cannot_fill_its_quota_stops_and_says_so(kind: str, monke
     graph, vectors = scored(values, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
     if kind != "casr":
         vectors.levels["only"].users[0, :3] = 9.0
-    with pytest.raises(InputError, match=r"ub: no further pair passed in .* batches of 64.*found \d of 6"):
+    with pytest.raises(InputError, match=r"ub: too few pairs pass in batches of 64 .* gave \d of 6 edits"):
         sampler = (
             Casr(graph, vectors, 64) if kind == "casr" else Heuristic(graph, vectors, 64, literal=kind == "literal")
         )

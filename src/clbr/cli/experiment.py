@@ -88,6 +88,7 @@ def run(
     from clbr.experiments.schedule import Local
     from clbr.experiments.store import Store
     from clbr.train.environment import use_threads
+    from clbr.train.settings import idle_edits
 
     use_threads(threads)
     plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
@@ -102,6 +103,8 @@ def run(
             seconds = estimate(store, placed, cells, dataset, timed)
         show_cells.plan(plan.title, placed, cells, seconds, workers)
         return
+    for idle in dict.fromkeys(idle for cell in placed for idle in idle_edits(cell.cell.config)):
+        typer.echo(f"warning: {idle}", err=True)
     told = show_cells.running(plan.title, placed, cells)
     with ctrl_c("finishing these epochs, then saving") as stopped, told as heard:
         outcome = run_cells(folder, dataset, placed, local, heard, stopped)

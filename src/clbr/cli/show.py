@@ -1,7 +1,7 @@
 """How things look on the terminal."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +10,8 @@ from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingCol
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clbr.data.dataset import BundleDataset
     from clbr.data.describe import Description
     from clbr.evaluation.protocol import Evaluation
@@ -138,8 +140,8 @@ def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Rec
                 console().print(f"\n{what}: too many for the rule to be a choice; set {setting} nearer to 1.")
 
 
-def extremes(dataset: "BundleDataset", found: Sequence["Extreme"]) -> None:
-    """Edits that stand out, by name where there are names."""
+def extremes(dataset: "BundleDataset", found: Sequence["Extreme"], judge: str) -> None:
+    """Edits that stand out to a model, by name where there are names."""
     nodes = {"u": dataset.users, "b": dataset.bundles, "i": dataset.items}
     for added, title in ((True, "Added, of the highest relevance"), (False, "Dropped, of the lowest relevance")):
         rows = []
@@ -149,16 +151,16 @@ def extremes(dataset: "BundleDataset", found: Sequence["Extreme"]) -> None:
                 what = f"{left.kind} {left.label(edit.left)}  -  {right.kind} {right.label(edit.right)}"
                 rows.append([what, f"{edit.relevance:.3f}"])
         if rows:
-            table(f"\n{title}", ["", "relevance"], rows)
+            table(f"\n{title} to {judge}", ["", "relevance"], rows)
 
 
 class Training:
-    """The live line of a training: epoch, losses, tune, best, seconds an epoch, time left."""
+    """The live lines of a training: epoch, tune, best, seconds an epoch, time left; losses below."""
 
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.task = bar.add_task("", total=None)
-        self.metric, self.told, self.of, self.total = "", "", "", 0
+        self.metric, self.told, self.losses, self.of, self.total = "", "", "", "", 0
         self.begun: int | None = None  # the epoch after which we look on, known once an epoch has ended
         self.done = 0
 
@@ -169,7 +171,12 @@ class Training:
 
     def step(self, step: int, steps: int) -> None:
         """Move within the epoch."""
-        self.bar.update(self.task, completed=self.done + step / steps, description=f"{self.told} step {step}/{steps}")
+        told = f"{self.told} step {step}/{steps}{self.losses}"
+        self.bar.update(self.task, completed=self.done + step / steps, description=told)
+
+    def wait(self, folder: "Path") -> None:
+        """Tell that another process trains the model that will judge pairs."""
+        self.bar.update(self.task, description=f"another process trains {folder.name}; waiting for it")
 
     def selection_epoch(self, epoch: "Epoch", counters: "Counters") -> None:
         """Tell the outcome of an epoch of the model that will judge pairs."""
@@ -179,13 +186,25 @@ class Training:
         """Tell the epoch's outcome."""
         if of != self.of:
             self.of, self.begun = of, None
-        losses = " ".join(f"{name} {value:.4f}" for name, value in epoch.losses.items())
-        tune = f"tune {100 * epoch.tune[self.metric]:.2f} " if epoch.tune else ""
+        tune = f"tune {100 * epoch.tune[self.metric]:.2f}, " if epoch.tune else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
-        self.told = f"{of}epoch {epoch.number}: {losses}, {tune}{best}{epoch.seconds:.1f} s an epoch,"
+        losses = ", ".join(f"{name} {value:.4f}" for name, value in _shares(epoch.losses).items())
+        self.told = f"{of}epoch {epoch.number}: {tune}{best}{epoch.seconds:.1f} s an epoch,"
+        self.losses = f"\n  losses: {losses}"
         self.begun = epoch.number - 1 if self.begun is None else self.begun
         self.done = epoch.number - self.begun  # a resumed run's earlier epochs took none of our time
-        self.bar.update(self.task, completed=self.done, total=self.total - self.begun, description=self.told)
+        self.bar.update(
+            self.task, completed=self.done, total=self.total - self.begun, description=self.told + self.losses
+        )
+
+
+def _shares(losses: Mapping[str, float]) -> dict[str, float]:
+    """The terms of a loss, summed up to those that a line has room for: task, view and constraint."""
+    sums: dict[str, float] = {}
+    for name, value in losses.items():
+        what = name.split()[0] if name.startswith(("view ", "constraint ")) else "task"
+        sums[what] = sums.get(what, 0.0) + value
+    return sums
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from clbr.errors import InputError
 if TYPE_CHECKING:
     from clbr.train.loop import Epoch
     from clbr.train.run import Counters
-    from clbr.train.settings import RunConfig
 
 EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
@@ -40,7 +39,7 @@ def train(
     from clbr.train import run
     from clbr.train.environment import use_threads
     from clbr.train.folder import read_config, read_origin
-    from clbr.train.settings import compose, parse_changes
+    from clbr.train.settings import compose, idle_edits, parse_changes
 
     if resume:
         given = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
@@ -60,7 +59,7 @@ def train(
                 typer.echo(json_.dumps(asdict(epoch)))
             screen.epoch(epoch, counters)
 
-        hooks = run.Hooks(heard, screen.selection_epoch, screen.step, stopped)
+        hooks = run.Hooks(heard, screen.selection_epoch, screen.step, stopped, screen.wait)
         if resume:
             screen.begin(config)
             counters = run.resume(resume, hooks, device, data)
@@ -69,9 +68,8 @@ def train(
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
             way = paradigm or "original"
             config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=way)
-            if selection is not None:
-                _refuse_idle_selection(selection, config)
-            _warn_of_idle_edits(config)
+            for idle in idle_edits(config):
+                typer.echo(f"warning: {idle}", err=True)
             screen.begin(config)
             counters = run.start(folder, config, load(data), hooks, device, selection)
     best = f"best {config.train.metric} on tune {100 * counters.best:.2f} at epoch {counters.best_epoch}"
@@ -80,28 +78,6 @@ def train(
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {outcome}\n{again}", err=json)
     if stopped():
         raise typer.Exit(130)
-
-
-def _refuse_idle_selection(selection: Path, config: "RunConfig") -> None:
-    from clbr.models.registry import find_model
-
-    if config.views is None:
-        return  # refused with the run
-    views = config.views.within(find_model(config.model).relations)
-    if not views.needs_selection:
-        chance = f"the {views.sampler} sampler{' with additions given' if views.sampler == 'stochastic' else ''}"
-        why = f"{chance} judges no pairs" if views.ratios else "these views edit nothing"
-        raise InputError(f"--selection {selection}: no pair would be judged by it, for {why}; leave it out")
-
-
-def _warn_of_idle_edits(config: "RunConfig") -> None:
-    from clbr.models.registry import find_model
-    from clbr.views.edits import without_effect
-
-    for relation in config.views.ratios if config.views else ():
-        if relation not in find_model(config.model).relations:
-            what = without_effect(config.model, relation)
-            typer.echo(f"warning: {what} (ratio_{relation} is taken as 0)", err=True)
 
 
 def evaluate(

@@ -22,7 +22,7 @@ def views(
     from clbr.cli import show
     from clbr.graph.bundle_graph import BundleGraph
     from clbr.train.folder import read_config, read_dataset
-    from clbr.train.selection import view_judgement
+    from clbr.train.selection import SELECTION, view_judgement
     from clbr.views.files import read_run_views
     from clbr.views.summary import extremes, summarise
 
@@ -30,12 +30,12 @@ def views(
     edits, records = read_run_views(run, config.views is not None)
     dataset = read_dataset(run, config, data)
     lines = summarise(BundleGraph.of(dataset), edits)
-    boldest = extremes(edits, view_judgement(run, dataset), pairs) if lines else []
+    boldest = extremes(edits, view_judgement(run, dataset), pairs) if lines and pairs else []
     if json:
         found = {"relations": [asdict(line) for line in lines], "records": records}
         typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in boldest]}))
     else:
         show.views(f"{run}: {len(edits)} views of {dataset.name}", lines, records)
-        show.extremes(dataset, boldest)
+        show.extremes(dataset, boldest, "its judge" if (run / SELECTION).exists() else "the trained model")
         if config.views is not None and config.views.redraw:
             typer.echo("\nThis run draws a new view every epoch; these are drawn in the same way.")

@@ -35,8 +35,9 @@ def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
     folder = store.run(cell)
     data = _keep(store, dataset) if cell.share < 1 else Path(cell.config.data)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder, wait=True):  # a cell that outlives its killed experiment ends with its epoch
-        pass
+    with locked(folder, hooks) as ours:  # a cell that outlives its killed experiment ends with its epoch
+        if not ours:
+            return False
     if (folder / "config.toml").exists() and _is_lost(store, cell):
         rmtree(folder)
     if (folder / "config.toml").exists():

@@ -84,15 +84,18 @@ class Embeddings:
 
     levels: dict[str, Level]
 
+    def both_sides(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
+        """Left and right vectors, of the levels that have both: not all have items."""
+        one, other = SIDES[relation]
+        sides = [(level.side(one), level.side(other)) for level in self.levels.values()]
+        return [(left, right) for left, right in sides if left is not None and right is not None]
+
     def relevance(self, relation: Relation, left: Tensor, right: Tensor) -> Tensor:
         """How well (n,) left nodes fit (n, k) right nodes each; for items, by the levels that have them."""
-        one, other = SIDES[relation]
         scores = []
-        for level in self.levels.values():
-            lefts, rights = level.side(one), level.side(other)
-            if lefts is not None and rights is not None:
-                mine = lefts.index_select(0, left)[:, None]  # (n, 1, d)
-                scores.append((mine * rights.index_select(0, right.flatten()).view(*right.shape, -1)).sum(-1))
+        for lefts, rights in self.both_sides(relation):
+            mine = lefts.index_select(0, left)[:, None]  # (n, 1, d)
+            scores.append((mine * rights.index_select(0, right.flatten()).view(*right.shape, -1)).sum(-1))
         return torch.stack(scores).sum(0)
 
     def task_scores(self, relation: Relation, triples: Triples) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """Training in one call, for Python."""
 
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,7 @@ from clbr.evaluation.ranking import rank
 from clbr.models.interface import Recommender
 from clbr.train.folder import best_recommender
 from clbr.train.run import start
-from clbr.train.settings import RunConfig, compose
+from clbr.train.settings import RunConfig, compose, idle_edits
 
 
 class Trained(Recommender):
@@ -64,6 +65,8 @@ def fit(
     dataset = data if isinstance(data, BundleDataset) else load(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
     config = compose(source, model, preset=preset, changes=settings, seed=seed, paradigm=paradigm)
+    for idle in idle_edits(config):
+        warnings.warn(idle, stacklevel=2)
     with TemporaryDirectory() as space:
         folder = Path(out) if out else Path(space) / "run"
         start(folder, config, dataset)

@@ -68,8 +68,12 @@ PARADIGMS: dict[str, Grid] = {
     "casr": {"ratio_ub": RATIOS[1:], "confident": [0.01, 0.05, 0.1, 0.3], "view_weight": WEIGHTS},
 }
 
-CONSTRAINED = ("constraint", "omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up")
-"""Settings of the constraint, idle without one."""
+IDLE: dict[str, tuple[str, ...]] = {
+    "none": ("constraint", "omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up"),
+    "constant": ("lambda_u", "lambda_b"),
+    "contrastive": ("lambda_u", "lambda_b"),
+}
+"""Settings that say nothing under a constraint, and are not searched from there."""
 
 
 def grid_of(model: str, paradigm: str = "original") -> Grid:

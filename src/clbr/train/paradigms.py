@@ -75,7 +75,10 @@ class Counterfactual(Paradigm):
         choices = None
         if config.view_positives:
             draws = generator(self.seed, "view choices", str(number))
-            choices = Choices(view.ub.pairs, view.ub.shape).endless(self.train.batch, self.train.negatives, draws)
+            chosen = Choices(view.ub.pairs, view.ub.shape)
+            if not chosen:
+                raise InputError(f"epoch {number}: in its view whoever has a bundle has them all; lower ratio_ub")
+            choices = chosen.endless(self.train.batch, self.train.negatives, draws)
 
         def losses(batch: Batch) -> dict[str, Tensor]:
             fact = model.encode(model.batch_graph(seen, batch), noise)
@@ -125,7 +128,7 @@ class Counterfactual(Paradigm):
     def _some(self, nodes: Tensor, noise: torch.Generator) -> Tensor:
         """The distinct nodes, or by chance as many of them as are to be constrained."""
         distinct: Tensor = torch.unique(nodes)
-        if self.config.nodes is None or len(distinct) <= self.config.nodes:
+        if not self.config.nodes or len(distinct) <= self.config.nodes:
             return distinct
         some = torch.randperm(len(distinct), generator=noise)[: self.config.nodes]
         return distinct.index_select(0, some.to(distinct.device))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import torch
 
@@ -27,10 +27,14 @@ from clbr.train.loop import Epoch, make_optimiser, train
 from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views, make_sampler
 from clbr.train.selection import SELECTION, SELECTION_SETTINGS, judgement, keep_selection
 from clbr.train.settings import RunConfig, TrainConfig
-from clbr.views.files import PAIRS, read_views, write_views
+from clbr.views.files import PAIRS, RECORDS, read_views, write_views
 
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
+LOOK_SECONDS = 0.2
+"""From one look at whether another process is done to the next."""
+PREPARED = (SELECTION_SETTINGS, SELECTION, PAIRS, RECORDS)
+"""What a run with views has before its first epoch."""
 
 
 @dataclass
@@ -63,13 +67,15 @@ class Counters:
 class Hooks:
     """Who wants to hear of it: `epoch` after each epoch, `step` after each step; `stop` is asked after each epoch.
 
-    `selection_epoch` hears of the epochs of the selection model, where one is trained first.
+    `selection_epoch` hears of the epochs of the selection model, where one is trained first, and `wait` that another
+    process is at it, again and again until that ends.
     """
 
     epoch: Callable[[Epoch, Counters], None] = lambda epoch, counters: None
     selection_epoch: Callable[[Epoch, Counters], None] = lambda epoch, counters: None
     step: Callable[[int, int], None] = lambda step, steps: None
     stop: Callable[[], bool] = lambda: False
+    wait: Callable[[Path], None] = lambda folder: None
 
 
 def start(
@@ -99,17 +105,22 @@ def start(
         sweep_files(folder)
         environment = json.dumps(describe_environment(dataset, place), indent=2)
         write_whole(folder / "environment.json", environment.encode())
-        for left in (SELECTION_SETTINGS, SELECTION):  # of a start that was killed at once, by whatever run
+        for left in PREPARED:  # for a run that did not come to its first epoch, with whatever settings
             (folder / left).unlink(missing_ok=True)
         if selection is not None:
             keep_selection(selection, folder)
         write_whole(folder / "config.toml", config.to_toml().encode())
-        return _train(folder, config, dataset, hooks or Hooks(), place, masked)
+        try:
+            return _train(folder, config, dataset, hooks or Hooks(), place, masked)
+        except InputError:
+            if not (folder / "metrics.jsonl").exists():  # not an epoch is done: free the place for better settings
+                (folder / "config.toml").unlink()
+            raise
 
 
 def _refuse_begun(folder: Path) -> None:
-    """Refuse a place that holds anything but what a start that was killed at once leaves."""
-    left = (".lock", "environment.json", SELECTION, SELECTION_SETTINGS)
+    """Refuse a place that holds anything but what a start that failed or was killed at once leaves."""
+    left = (".lock", "environment.json", *PREPARED)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: there is a file of this name; choose another --out")
     if folder.exists() and not all(path.name in left or is_unfinished(path) for path in folder.iterdir()):
@@ -212,7 +223,9 @@ def _train_selection(
     known = sha256(f"{plain.model_copy(update={'data': ''}).to_toml()}{dataset.fingerprint}".encode()).hexdigest()
     place = shelf / f"selection-{config.model}-{known[:12]}"
     place.mkdir(exist_ok=True)
-    with locked(place, wait=True):
+    with locked(place, hooks) as ours:
+        if not ours:
+            return None
         sweep_files(place)
         if not (place / "config.toml").exists():
             environment = json.dumps(describe_environment(dataset, device), indent=2)
@@ -226,6 +239,11 @@ def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset
     given = read_config(selection)
     if config.views is None:
         raise InputError(f"{selection}: a selection run is for counterfactual views; add --paradigm clbr")
+    views = config.views.within(find_model(config.model).relations)
+    if not views.needs_selection:
+        chance = f"the {views.sampler} sampler{' with additions given' if views.sampler == 'stochastic' else ''}"
+        why = f"{chance} judges no pairs" if views.ratios else "these views edit nothing"
+        raise InputError(f"{selection}: no pair would be judged by it, for {why}; leave --selection out")
     if given.model != config.model:
         raise InputError(f"{selection}: is a run of {given.model}, and pairs are to be judged by {config.model}")
     if read_origin(selection).fingerprint != dataset.fingerprint:
@@ -248,11 +266,20 @@ def _read_counters(folder: Path) -> Counters:
 
 
 @contextmanager
-def locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold the folder; refused while another process does, unless it is to be waited for."""
+def locked(folder: Path, waiting: Hooks | None = None) -> Iterator[bool]:
+    """Hold the folder; refused while another process does, unless one is `waiting`: False if stopped meanwhile."""
     with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
-        yield
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if waiting is None:
+                    raise InputError(f"{folder}: another process is training there; wait for it or stop it") from None
+                if waiting.stop():
+                    yield False
+                    return
+                waiting.wait(folder)
+                sleep(LOOK_SECONDS)
+            else:
+                yield True
+                return

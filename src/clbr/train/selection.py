@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -11,10 +10,10 @@ from clbr.data.read import read_bytes
 from clbr.errors import InputError
 from clbr.files import write_whole
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder
+from clbr.models.interface import Embeddings, Encoder, Model
 from clbr.models.registry import make_model
 from clbr.train.checkpoint import read_model
-from clbr.train.folder import BEST, read_config
+from clbr.train.folder import BEST, best_model, read_config
 
 SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 
@@ -35,21 +34,20 @@ def judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
         name, settings = str(about["model"]), dict(about["settings"])
     except (ValueError, TypeError, KeyError):
         raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
-    return _vectors(name, settings, folder / SELECTION, dataset)
+    model = make_model(name, settings, dataset)
+    read_model(folder / SELECTION, model)
+    return _vectors(model, dataset)
 
 
 def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
     """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
     if (folder / SELECTION_SETTINGS).exists():
         return judgement(folder, dataset)
-    config = read_config(folder)
-    return _vectors(config.model, config.settings, folder / BEST, dataset)
+    return _vectors(best_model(folder, dataset), dataset)
 
 
-def _vectors(name: str, settings: dict[str, Any], weights: Path, dataset: BundleDataset) -> Embeddings:
+def _vectors(model: Model, dataset: BundleDataset) -> Embeddings:
     """What a trained model makes of the training graph."""
-    model = make_model(name, settings, dataset)
     assert isinstance(model, Encoder)
-    read_model(weights, model)
     with torch.no_grad():
         return model.encode(BundleGraph.of(dataset))

@@ -13,6 +13,7 @@ from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.models.interface import Encoder
 from clbr.models.registry import find_model
+from clbr.views.edits import without_effect
 
 
 class TrainConfig(Config):
@@ -66,7 +67,7 @@ class ViewsConfig(Config):
         "adaptive", description="between view and fact; contrastive: adaptive's own and others as a log ratio"
     )
     distance: Literal["exponential", "cosine"] = Field("exponential", description="D of the constraint")
-    tau: float = Field(1.0, gt=0, description="temperature of the exponential distance")
+    tau: float = Field(1.0, gt=0, description="temperature of the exponential distance, and of contrastive")
     omega_u: float = Field(0.1, ge=0, description="weight of the users' constraint")
     omega_b: float = Field(0.1, ge=0, description="weight of the bundles' constraint")
     lambda_u: float = Field(1.0, ge=0, description="adaptive: weight of the other users; the paper's times (n - 1)")
@@ -74,7 +75,7 @@ class ViewsConfig(Config):
     threshold: float | None = Field(None, description="constant: how far is near enough; left out: D at cosine 0.9")
     hinge: bool = Field(True, description="constant: nothing is asked of what is near enough")
     per_level: bool = Field(False, description="constrain each level's vectors by themselves, not side by side")
-    nodes: int | None = Field(256, ge=2, description="users and bundles of a batch under the constraint; others wait")
+    nodes: int = Field(256, ge=0, description="users and bundles of a batch under the constraint, by chance; 0: all")
     warm_up: int = Field(0, ge=0, description="epochs in which the constraint grows to its full weight")
     measure_every: int = Field(
         10, ge=0, description="epochs from one look at alignment and entropy to the next; 0: none"
@@ -82,8 +83,9 @@ class ViewsConfig(Config):
 
     @model_validator(mode="after")
     def _has_a_part(self) -> Self:
-        if self.constraint == "none" and not self.view_weight:
-            raise ValueError("the views have no part in it: give view_weight, or a constraint")
+        constrained = self.constraint != "none" and (self.omega_u or self.omega_b)
+        if not constrained and not self.view_weight:
+            raise ValueError("the views have no part in it: give view_weight, or a constraint and its omegas")
         if self.sampler == "casr" and (self.ratio_ui or self.ratio_bi):
             raise ValueError("casr edits user-bundle pairs only: set ratio_ui and ratio_bi to 0")
         return self
@@ -166,6 +168,8 @@ def compose(
         else:
             hint = nearest(key, [*known.model_fields, *TrainConfig.model_fields, *ViewsConfig.model_fields])
             raise InputError(f"unknown setting '{key}' of {model}, {hint}")
+    if paradigm == "casr" and (views["sampler"] != "casr" or views["constraint"] != "none"):
+        raise InputError("casr has its own sampler and no constraint: for others, --paradigm clbr")
     whole: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
     whole["settings"] = known.make(settings, f"settings of {model}").model_dump(mode="json")
     whole["train"] = TrainConfig.make(train, "training").model_dump(mode="json", exclude_none=True)
@@ -174,6 +178,13 @@ def compose(
             raise InputError(f"{model} makes no vectors of a graph, and {paradigm} needs a model that does")
         whole["views"] = ViewsConfig.make(views, f"views of {paradigm}").model_dump(mode="json", exclude_none=True)
     return RunConfig.make(whole)
+
+
+def idle_edits(config: RunConfig) -> list[str]:
+    """In words, what the views would edit without effect: relations that the model does not look at."""
+    asked = config.views.ratios if config.views else ()
+    idle = [relation for relation in asked if relation not in find_model(config.model).relations]
+    return [f"{without_effect(config.model, relation)} (ratio_{relation} is taken as 0)" for relation in idle]
 
 
 def find_preset(model: str, name: str) -> Preset:

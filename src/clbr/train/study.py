@@ -13,7 +13,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.read import read_bytes
 from clbr.errors import InputError, require
 from clbr.files import write_whole
-from clbr.train.grids import CONSTRAINED, grid_of, near
+from clbr.train.grids import IDLE, grid_of, near
 from clbr.train.run import locked
 from clbr.train.settings import Preset, RunConfig, compose
 
@@ -72,7 +72,7 @@ def make_aim(
     From a preset the search sets out: it is tried first, then values next to its own.
     """
     config = compose(dataset.name, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
-    held_fast = {*(changes or {}), *(CONSTRAINED if config.views and config.views.constraint == "none" else ())}
+    held_fast = {*(changes or {}), *(IDLE.get(config.views.constraint, ()) if config.views else ())}
     grid = {key: values for key, values in grid_of(model, paradigm).items() if key not in held_fast}
     whole = config.settings | config.train.model_dump(mode="json", exclude_none=True)
     whole |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}

@@ -19,17 +19,22 @@ class Choice:
 
 @dataclass(frozen=True)
 class Passed:
-    """The pairs that passed, with the number of the batch that each was in, and how many were judged."""
+    """The pairs that passed, with the number of the batch that each was in, and how many might have."""
 
     codes: Codes
     batch: NDArray[np.int64]
     judged: int
 
     @classmethod
-    def of(cls, codes: Codes, passed: NDArray[np.bool_]) -> "Passed":
+    def of(cls, codes: Codes, passed: NDArray[np.bool_], judged: int) -> "Passed":
         """From batches, one a row."""
         row, column = passed.nonzero()
-        return cls(codes[row, column], row, passed.size)
+        return cls(codes[row, column], row, judged)
+
+    @classmethod
+    def none(cls) -> "Passed":
+        """Where nothing is judged."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), 0)
 
 
 class Filling:
@@ -67,6 +72,8 @@ class Filling:
     def choice(self, batch: int) -> Choice:
         """The edits, and what share of the pairs that were judged had passed."""
         added, dropped = self.codes[~self.is_drop], self.codes[self.is_drop]
-        rates = self.passed / np.maximum(self.judged, 1)
-        record = {"batch": batch, "pass rate of additions": float(rates[0]), "pass rate of drops": float(rates[1])}
+        record: dict[str, float] = {"batch": batch}
+        for kind, passed, judged in zip(("additions", "drops"), self.passed, self.judged, strict=True):
+            if judged:
+                record[f"pass rate of {kind}"] = float(passed / judged)
         return Choice(added, dropped, record)

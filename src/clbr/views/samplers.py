@@ -18,7 +18,7 @@ from clbr.data.pairs import Codes, Relation, decode
 from clbr.errors import InputError
 from clbr.graph import kernels
 from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import SIDES, Embeddings
+from clbr.models.interface import Embeddings
 from clbr.views.edits import RELATIONS, EdgeEdits
 from clbr.views.filling import Choice, Filling, Passed
 from clbr.views.pool import Pool
@@ -27,6 +27,8 @@ ROUND = 1 << 17
 """Pairs judged at once, about: enough to keep the processor busy, little enough to stay in its cache."""
 PATIENCE = 1 << 22
 """Pairs judged in vain before a sampler gives up."""
+SLOWEST = 64
+"""Batches for an edit, on average, before it gives up: the best of a batch always passes, if it is new."""
 
 
 Record = dict[Relation, dict[str, float]]
@@ -55,10 +57,7 @@ class Sampler(ABC):
             if count:
                 choice = self.choose(relation, count, rng)
                 add[relation], drop[relation] = (decode(np.sort(x), pool.width) for x in (choice.add, choice.drop))
-                bare = np.bincount(decode(pool.edges, pool.width)[:, 0], minlength=pool.shape[0]) == 0
-                to_bare = int(bare[add[relation][:, 0]].sum())
-                found = {"added": len(choice.add), "dropped": len(choice.drop), "to nodes without an edge": to_bare}
-                record[relation] = found | choice.record
+                record[relation] = {"added": len(choice.add), "dropped": len(choice.drop)} | choice.record
         return EdgeEdits(add, drop), record
 
 
@@ -93,9 +92,7 @@ class Scored(Sampler):
 
     def vectors(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
         """Left and right vectors, level by level, whose inner products are the relevance of pairs."""
-        one, other = SIDES[relation]
-        sides = [(level.side(one), level.side(other)) for level in self.embeddings.levels.values()]
-        both = [(a.detach().cpu(), b.detach().cpu()) for a, b in sides if a is not None and b is not None]
+        both = [(a.detach().cpu(), b.detach().cpu()) for a, b in self.embeddings.both_sides(relation)]
         if not both:
             raise InputError(f"{relation}: the model has no vectors to judge such pairs by; set its ratio to 0")
         return both
@@ -113,8 +110,11 @@ class Scored(Sampler):
         for left, right in self.vectors(relation):
             if kernels.available:
                 kernels.pair_products(left.numpy(), right.numpy(), lefts, rights, scores)
-            else:
-                scores += (left[torch.from_numpy(lefts)] * right[torch.from_numpy(rights)]).sum(1).numpy()
+                continue
+            for start in range(0, len(pairs), ROUND):  # so that copies of vectors stay few
+                some = slice(start, start + ROUND)
+                ours, theirs = left[torch.from_numpy(lefts[some])], right[torch.from_numpy(rights[some])]
+                scores[some] += (ours * theirs).sum(1).numpy()
         return scores
 
     advice: ClassVar[str]
@@ -129,11 +129,10 @@ class Scored(Sampler):
         filling = Filling(count)
         judged, idle, turns = 0, 0, max(1, ROUND // 2 // self.batch)
         while not filling.full:
-            if idle * self.batch > PATIENCE:
+            if idle * self.batch > PATIENCE or judged > SLOWEST * count + PATIENCE // self.batch:
                 raise InputError(
-                    f"{relation}: no further pair passed in {idle:,} batches of {self.batch:,} ({self}); found "
-                    f"{filling.size:,} of {count:,} for a ratio of {count / len(self.pools[relation].edges):.3g}: "
-                    f"lower it, or {self.advice}"
+                    f"{relation}: too few pairs pass in batches of {self.batch:,} ({self}); {judged:,} batches gave "
+                    f"{filling.size:,} of {count:,} edits: lower ratio_{relation}, or {self.advice}"
                 )
             before = filling.size
             filling.take(*self.judge(relation, turns, rng), rng)
@@ -149,7 +148,7 @@ class Scored(Sampler):
         """`count` batches of pairs, all pairs equally likely: codes, relevance and whether they are edges.
 
         Pairs are taken from small random blocks of left times right nodes, whose scores are matrix products, and then
-        shuffled among the batches, so that a batch hardly ever meets a node twice. To fetch both vectors of each pair
+        shuffled among the batches, so that those of a block are spread over them. To fetch both vectors of each pair
         instead takes ten times as long.
         """
         pool, wanted = self.pools[relation], count * self.batch
@@ -175,7 +174,7 @@ class Heuristic(Scored):
     (`literal`), both are judged in batches of any pairs, among which edges are so rare that hardly one is dropped.
     """
 
-    advice = "make a+ smaller"
+    advice = "set upper (a+) or sampler_batch lower"
 
     def __init__(
         self,
@@ -190,21 +189,22 @@ class Heuristic(Scored):
         self.upper, self.lower, self.literal = upper, lower, literal
 
     def __str__(self) -> str:
-        return f"a+ = {self.upper}, a- = {self.lower}"
+        return f"upper = {self.upper}, lower = {self.lower}"
 
     def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
         """A batch to add from and a batch to drop from at every turn."""
         codes, scores, edges = self.batches(relation, turns, rng)
-        passed = self.additions(scores, edges)
+        connected = int(edges.sum())
+        additions = Passed.of(codes, self.additions(scores, edges), edges.size - connected)
         if self.literal:
             low = scores <= self.below(scores.min(1))[:, None]
-            return Passed.of(codes, passed), Passed.of(codes, low & edges)
+            return additions, Passed.of(codes, low & edges, connected)
         known, all_edges = self.of_edges(relation), self.pools[relation].edges
         at = rng.integers(len(all_edges), size=(turns, self.batch))
         if self.batch >= len(all_edges):
             at = np.tile(np.arange(len(all_edges)), (turns, 1))
         low = known[at] <= self.below(known[at].min(1))[:, None]
-        return Passed.of(codes, passed), Passed.of(all_edges[at], low)
+        return additions, Passed.of(all_edges[at], low, low.size)
 
     def additions(self, scores: NDArray[np.float32], edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which pairs of batches, one a row, score near enough to the best of their batch to be added."""
@@ -229,7 +229,7 @@ class Casr(Scored):
     with the largest -ln sigmoid(score - score of a random bundle).
     """
 
-    advice = "be confident of a larger share"
+    advice = "set confident higher"
 
     def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int = 256, confident: float = 0.1) -> None:
         super().__init__(graph, embeddings, batch)
@@ -263,4 +263,4 @@ class Casr(Scored):
         worth[sure] = np.logaddexp(0, self.of_pairs("ub", np.stack([users[sure], others], 1)) - scores[sure])
         places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
         taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
-        return Passed.of(codes, taken), Passed.of(codes, np.zeros_like(taken))
+        return Passed.of(codes, taken, int((~edges).sum())), Passed.none()

@@ -56,7 +56,7 @@ class Extreme:
 
 def summarise(graph: BundleGraph, views: Sequence[EdgeEdits]) -> list[RelationSummary]:
     """A line for each relation that any view edits."""
-    relations: list[Relation] = [r for r in ("ub", "ui", "bi") if any(view.touches(r) for view in views)]
+    relations = [relation for relation in RELATIONS if any(view.touches(relation) for view in views)]
     return [_summarise(relation, graph.edges(relation), views) for relation in relations]
 
 
@@ -94,9 +94,9 @@ def mean_pass_rates(records: Sequence[Record], kind: Literal["additions", "drops
 
 
 def extremes(views: Sequence[EdgeEdits], embeddings: Embeddings, count: int = 3) -> list[Extreme]:
-    """For each relation the added pairs of the highest relevance and the dropped pairs of the lowest."""
+    """The added pairs of the highest relevance, the dropped of the lowest; of relations that the vectors can judge."""
     found = []
-    for relation in ("ub", "ui", "bi"):
+    for relation in filter(embeddings.both_sides, RELATIONS):
         for added, sides in zip((True, False), _sides(views), strict=True):
             pairs = np.unique(np.concatenate([side.get(relation, NONE) for side in sides]), axis=0)
             if len(pairs):
