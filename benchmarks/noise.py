@@ -2,7 +2,8 @@
 
 A selection model is trained in the original way on each world; it judges the heuristic sampler's pairs. The stochastic
 sampler makes as many additions and drops. Four views each at a ratio of 0.1 on all relations; eta with its 95 %
-interval, and what it would be by chance. Runs are kept in --out and not trained again.
+interval, what it would be by chance, and the factor of Theorem 1, unless eta may well be a half. Runs are kept in --out
+and not trained again.
 
     python benchmarks/noise.py [--like youshu] [--scale 1] [--variants plain sparser ...] [--model crosscbr] --out runs
 """
@@ -61,9 +62,9 @@ def main() -> None:
                 whole = found["all"]
                 cells = [f"{found[kind].eta:.3f}" if kind in found else "" for kind in ("additions", "drops")]
                 cells.append(f"{whole.eta:.3f} ({whole.low:.3f} to {whole.high:.3f})")
-                factor = bound_factor(whole.eta)
+                factor = bound_factor(whole.eta) if bound_factor(whole.high) else None
                 cells += [f"{whole.chance:.3f}", f"{factor:.1f}" if factor else "none"]
-                print(f"| {folder.name} | {relation} | {sampler} | {' | '.join(cells)} |", flush=True)
+                print(f"| {variant} | {relation} | {sampler} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

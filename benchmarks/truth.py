@@ -23,12 +23,13 @@ from clbr.data.world import World, contents, states
 from clbr.evaluation.significance import compare
 from clbr.graph.bundle_graph import BundleGraph
 from clbr.models.interface import Embeddings, Encoder
-from clbr.models.registry import make_model
+from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.train.environment import use_threads
 from clbr.train.loop import make_optimiser, train
-from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views
-from clbr.train.settings import RunConfig, compose, parse_changes
+from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views, make_sampler
+from clbr.train.run import Counters
+from clbr.train.settings import RunConfig, ViewsConfig, compose, parse_changes
 from clbr.views.edits import EdgeEdits
 from clbr.views.samplers import Heuristic
 
@@ -38,8 +39,8 @@ METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
 class Truth(Heuristic):
     """Judges pairs by true preference; pairs of `barred` user-bundle codes are never added."""
 
-    def __init__(self, world: World, graph: BundleGraph, batch: int, barred: Codes) -> None:
-        super().__init__(graph, Embeddings({}), batch)
+    def __init__(self, world: World, graph: BundleGraph, views: ViewsConfig, barred: Codes) -> None:
+        super().__init__(graph, Embeddings({}), views.sampler_batch, views.upper, views.lower, views.literal)
         data = world.dataset
         users = states(world.config, world.tastes, world.user_manner, world.items, data.ui)
         bundles = contents(world.bundle_manner, world.items, data.bi)
@@ -72,15 +73,13 @@ def fit(config: RunConfig, world: World, paradigm: Paradigm) -> tuple[Encoder, E
     data = world.dataset
     model = make_model(config.model, config.settings, data, torch_generator(config.seed, "init"))
     assert isinstance(model, Encoder)
-    best, since = (-1.0, model.state_dict()), 0
+    counters, best = Counters(), model.state_dict()
     for epoch in train(model, make_optimiser(model, config.train), data, config.train, config.seed, paradigm=paradigm):
-        since += 1
-        if epoch.tune[config.train.metric] > best[0]:
-            weights = {name: weight.clone() for name, weight in model.state_dict().items()}
-            best, since = (epoch.tune[config.train.metric], weights), 0
-        if since >= config.train.patience:
+        if counters.follow(epoch, config.train.metric):
+            best = {name: weight.clone() for name, weight in model.state_dict().items()}
+        if counters.finished(config.train):
             break
-    model.load_state_dict(best[1])
+    model.load_state_dict(best)
     return model, evaluate(model.recommender(BundleGraph.of(data)), data, split="test")
 
 
@@ -107,20 +106,20 @@ def main() -> None:
         changes = parse_changes(options.base) | parse_changes(options.views)
         config = compose("", options.model, preset="youshu", changes=changes, seed=seed, paradigm="clbr")
         assert config.views is not None
+        views = config.views.within(find_model(options.model).relations)
         judge, result = fit(plain, world, Original())
         found.setdefault("original", []).append(result)
         with torch.no_grad():
             vectors = judge.encode(graph)
-        batch = config.views.sampler_batch
         samplers = {
-            "own": Heuristic(graph, vectors, batch),
-            "truth": Truth(world, graph, batch, np.empty(0, np.int64)),
-            "truth, others": Truth(world, graph, batch, held_out),
+            "own": make_sampler(views, graph, vectors, seed),
+            "truth": Truth(world, graph, views, np.empty(0, np.int64)),
+            "truth, others": Truth(world, graph, views, held_out),
         }
         for arm, sampler in samplers.items():
-            edits, _ = draw_views(sampler, config.views, seed)
+            edits, _ = draw_views(sampler, views, seed)
             hits.setdefault(arm, []).append(share(edits, tests, width))
-            paradigm = Counterfactual(config.views, edits, seed, config.train, sampler if config.views.redraw else None)
+            paradigm = Counterfactual(views, edits, seed, config.train, sampler if views.redraw else None)
             found.setdefault(arm, []).append(fit(config, world, paradigm)[1])
         report(options.model, found, hits)
 

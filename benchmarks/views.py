@@ -4,7 +4,7 @@ Four views at a ratio of 0.1 on all relations by the heuristic sampler, on a BGC
 in turns, medians: without views, with four, with one drawn anew every epoch. DATA is a data folder, Youshu unless
 told; if it is not at hand, a simulated world of its size stands in. --netease draws the views of a NetEase-like world.
 
-    python benchmarks/views.py [DATA] [--models bgcn,crosscbr,rgcn,bundlenet] [--epochs 5] [--netease]
+    python benchmarks/views.py [DATA] [--models bgcn,crosscbr,rgcn,bundlenet] [--epochs 30] [--netease]
 """
 
 import argparse

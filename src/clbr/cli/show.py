@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clbr.views.summary import Extreme, RelationSummary
 
 UNEDITED = "The views are the factual graph: nothing was edited."
+REDRAWN = "This run draws a new view every epoch; these are drawn in the same way."
 NAMES = {"recall": "R", "ndcg": "NDCG", "hit": "hit", "mrr": "MRR", "map": "MAP", "coverage": "coverage"}
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clbr.train.theory import Curves
     from clbr.views.noise import Kind, Noise, PassRates, Rate
 
+EPOCHS = 20
 EXAMPLE = "Example: clbr theory runs/first --plot curves.png"
 THEOREM_2 = (
     "Theorem 2: the task's information is not observed; the task's own metric stands for it. Train under each "
@@ -28,7 +29,7 @@ def theory(
     hold_out: Annotated[
         bool, typer.Option("--hold-out", help="Hide 10 % of the edges, train without them, see how often they pass.")
     ] = False,
-    epochs: Annotated[int, typer.Option(min=1, help="Of the training without hidden edges.")] = 20,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Of the training without hidden edges; 20.")] = None,
     like: Annotated[
         Literal["tiny", "youshu", "netease"] | None,
         typer.Option(help="The world that the data were simulated from, where the data folder does not say; tiny."),
@@ -50,6 +51,8 @@ def theory(
     from clbr.train.environment import use_threads
     from clbr.views.edits import RELATIONS
 
+    if epochs and not hold_out:
+        raise InputError("--epochs are those of the training without hidden edges: add --hold-out, or leave it out")
     use_threads(threads)
     config, views, edits = measured.read_run(run, data)
     curves = measured.read_curves(run, config)
@@ -62,12 +65,14 @@ def theory(
     noise = measured.noise_of_run(world, edits, config.seed) if world else None
     rates = None
     if hold_out:
-        with show.progress("training without hidden edges", epochs) as hear:
-            rates = measured.hold_out(run, config, views, epochs, hear)
+        with show.progress("training without hidden edges", epochs or EPOCHS) as hear:
+            rates = measured.hold_out(run, config, views, epochs or EPOCHS, hear)
     if json:
         typer.echo(json_.dumps(_plain(curves, noise, rates)))
         return
     _show_curves(curves, run)
+    if views.redraw:
+        typer.echo(f"\n{show.REDRAWN}")
     if any(view.touches(relation) for view in edits for relation in RELATIONS):
         _show_noise(noise, run, Path(config.data))
     else:

@@ -38,4 +38,4 @@ def views(
         show.views(f"{run}: {len(edits)} views of {dataset.name}", lines, records)
         show.extremes(dataset, boldest, "its judge" if (run / SELECTION).exists() else "the trained model")
         if config.views is not None and config.views.redraw:
-            typer.echo("\nThis run draws a new view every epoch; these are drawn in the same way.")
+            typer.echo(f"\n{show.REDRAWN}")
