@@ -17,8 +17,10 @@ from clbr.graph import kernels
 from clbr.graph.bundle_graph import BundleGraph, Edges
 from clbr.models.interface import Embeddings, Level
 from clbr.views import samplers
+from clbr.views.edits import RELATIONS
+from clbr.views.filling import Passed
 from clbr.views.pool import Pool
-from clbr.views.samplers import Casr, EdgeDropout, Heuristic, Sampler, Stochastic
+from clbr.views.samplers import Casr, EdgeDropout, Heuristic, Sampler, Scored, Stochastic
 
 RATIOS: dict[Relation, float] = {"ub": 0.2, "ui": 0.1, "bi": 0.3}
 HALF: dict[Relation, float] = {"ub": 0.5, "ui": 0.5, "bi": 0.5}
@@ -54,11 +56,14 @@ def codes(pairs: Pairs, edges: Edges) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(seed=st.integers(0, 50), share=st.floats(0, 0.4))
-def test_every_sampler_edits_what_it_may_and_exactly_as_often_as_asked(kind: str, seed: int, share: float) -> None:
+@given(seed=st.integers(0, 50), share=st.floats(0, 0.4), spared=st.sampled_from(RELATIONS))
+def test_every_sampler_edits_what_it_may_and_exactly_as_often_as_asked(
+    kind: str, seed: int, share: float, spared: Relation
+) -> None:
     graph = random_graph(seed)
     sampler = KINDS[kind](graph, random_vectors(graph, seed))
-    ratios: dict[Relation, float] = {"ub": share} if kind == "casr" else {"ub": share, "bi": share / 2}
+    one, other = (relation for relation in RELATIONS if relation != spared)
+    ratios: dict[Relation, float] = {"ub": share} if kind == "casr" else {one: share, other: share / 2}
     edits, record = sampler.draw(ratios, np.random.default_rng(seed))
     again, _ = KINDS[kind](graph, random_vectors(graph, seed)).draw(ratios, np.random.default_rng(seed))
     for relation, ratio in ratios.items():
@@ -74,9 +79,36 @@ def test_every_sampler_edits_what_it_may_and_exactly_as_often_as_asked(kind: str
         for side, other in ((edits.add, again.add), (edits.drop, again.drop)):
             assert side.get(relation, none).tolist() == other.get(relation, none).tolist()
     view = edits.apply(graph)
-    assert view.ui is graph.ui
-    if not edits.touches("ub"):
-        assert view.ub is graph.ub
+    for relation in RELATIONS:
+        assert edits.touches(relation) == bool(
+            floor(round(ratios.get(relation, 0) * len(graph.edges(relation).pairs), 6))
+        )
+        assert edits.touches(relation) or view.edges(relation) is graph.edges(relation)
+
+
+@pytest.mark.parametrize("kind", ["heuristic", "literal", "casr"])
+@given(seed=st.integers(0, 50), share=st.floats(0.5, 0.99))
+def test_a_quota_is_filled_exactly_or_refused_in_bounded_time(kind: str, seed: int, share: float) -> None:
+    graph = random_graph(seed)
+    sampler, judged = KINDS[kind](graph, random_vectors(graph, seed)), 0
+    assert isinstance(sampler, Scored)
+    judge, count = sampler.judge, floor(round(share * len(graph.ub.pairs), 6))
+
+    def counting(relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
+        nonlocal judged
+        judged += turns
+        return judge(relation, turns, rng)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samplers, "PATIENCE", 1 << 12)
+        patch.setattr(sampler, "judge", counting)
+        try:
+            edits, _ = sampler.draw({"ub": share}, np.random.default_rng(seed))
+        except InputError as error:
+            assert "too few pairs pass" in str(error)
+        else:
+            assert sum(len(side["ub"]) for side in (edits.add, edits.drop)) == count
+    assert judged <= samplers.SLOWEST * count + (1 << 12) // 16 + samplers.ROUND // 16 + 1
 
 
 def test_samplers_never_see_a_tune_or_test_pair(tiny: World) -> None:
