@@ -74,7 +74,9 @@ def theory(
     if views.redraw:
         typer.echo(f"\n{show.REDRAWN}")
     if any(view.touches(relation) for view in edits for relation in RELATIONS):
-        _show_noise(noise, run, Path(config.data))
+        _show_noise(noise, Path(config.data))
+        if noise is None and not hold_out:
+            typer.echo(f"What can be measured on real data: clbr theory {run} --hold-out")
     else:
         typer.echo(f"\n{show.UNEDITED}")
     if rates is not None:
@@ -125,7 +127,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, data: Path) -> None:
+def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", data: Path) -> None:
     from clbr.cli import show
     from clbr.views.edits import RELATION_NAMES
 
@@ -134,7 +136,6 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", run: Path, da
         typer.echo(
             "\nThe noise of the views can be measured on a simulated world, whose truth is known; "
             f"{'the data folder tells of none' if data.is_dir() else gone}."
-            f"\nWhat can be measured on real data: clbr theory {run} --hold-out"
         )
         return
     rows = [
