@@ -53,6 +53,7 @@ def theory(
 
     if epochs and not hold_out:
         raise InputError("--epochs are those of the training without hidden edges: add --hold-out, or leave it out")
+    epochs = epochs or EPOCHS
     use_threads(threads)
     config, views, edits = measured.read_run(run, data)
     curves = measured.read_curves(run, config)
@@ -65,8 +66,8 @@ def theory(
     noise = measured.noise_of_run(world, edits, config.seed) if world else None
     rates = None
     if hold_out:
-        with show.progress("training without hidden edges", epochs or EPOCHS) as hear:
-            rates = measured.hold_out(run, config, views, epochs or EPOCHS, hear)
+        with show.progress("training without hidden edges", epochs) as hear:
+            rates = measured.hold_out(run, config, views, epochs, hear)
     if json:
         typer.echo(json_.dumps(_plain(curves, noise, rates)))
         return
