@@ -30,6 +30,17 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_
     assert snapshot(tmp_path) == before
 
 
+def test_edits_without_effect_are_warned_of_once(run: Run, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        'title = "Idle"\nmodels = ["lightgcn"]\nseeds = 2\n[arms.clbr]\nparadigm = "clbr"\nsettings = { ratio_bi = 0.0 }\n'
+    )
+    code, _, err = run("experiment", "run", "s.toml", "--data", shop, "--dry-run")
+    assert code == 0
+    assert err.splitlines() == [
+        "warning: lightgcn does not look at user-item pairs: editing them is without effect (ratio_ui is taken as 0)"
+    ]
+
+
 def test_a_dry_run_tells_what_it_cannot_know_and_times_with_the_threads_of_a_worker(
     run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

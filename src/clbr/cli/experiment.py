@@ -95,6 +95,8 @@ def run(
     store, local = Store(folder), Local(workers)
     store.begun(dataset)
     cells = pending(store, placed)
+    for idle in dict.fromkeys(idle for cell in placed for idle in idle_edits(cell.cell.config)):
+        typer.echo(f"warning: {idle}", err=True)
     if dry_run:
         from clbr.experiments.estimate import estimate
 
@@ -103,8 +105,6 @@ def run(
             seconds = estimate(store, placed, cells, dataset, timed)
         show_cells.plan(plan.title, placed, cells, seconds, workers)
         return
-    for idle in dict.fromkeys(idle for cell in placed for idle in idle_edits(cell.cell.config)):
-        typer.echo(f"warning: {idle}", err=True)
     told = show_cells.running(plan.title, placed, cells)
     with ctrl_c("finishing these epochs, then saving") as stopped, told as heard:
         outcome = run_cells(folder, dataset, placed, local, heard, stopped)
