@@ -24,6 +24,7 @@ from clbr.train.selection import SELECTION_SETTINGS, keep_selection
 from clbr.train.settings import RunConfig, TrainConfig, ViewsConfig, compose
 from clbr.views.edits import EdgeEdits
 from clbr.views.files import read_views
+from conftest import make_dataset
 
 GRAPH_MODELS = ["rgcn", "bundlenet", "bgcn", "crosscbr", "lightgcn"]
 
@@ -201,6 +202,17 @@ def test_the_task_on_the_view_may_learn_the_views_choices(tiny: World) -> None:
     assert [seen[1].ub.left.item(), seen[1].ub.chosen.item()] == tiny.dataset.train[-1].tolist()
 
 
+def test_a_view_that_leaves_nothing_to_choose_is_refused() -> None:
+    """Three users, four bundles: in the view everyone has them all."""
+    small = make_dataset()
+    encoder = make_model("lightgcn", {}, small, torch_generator(0, "init"))
+    missing = np.argwhere(np.bincount(small.train @ [4, 1], minlength=12).reshape(3, 4) == 0)
+    views = ViewsConfig(view_positives=True, constraint="none")
+    full = Counterfactual(views, [EdgeEdits(add={"ub": missing})], 0, TrainConfig())
+    with pytest.raises(InputError, match="epoch 1: in its view whoever has a bundle has them all; lower ratio_ub"):
+        full.epoch(encoder, BundleGraph.of(small), 1, torch_generator(0, "noise"))
+
+
 def test_every_epoch_takes_one_of_the_views_and_all_get_their_turn(tiny: World) -> None:
     graph = BundleGraph.of(tiny.dataset)
     way = Counterfactual(ViewsConfig(), [one_edit(tiny) for _ in range(3)], 0, TrainConfig())
@@ -261,6 +273,17 @@ def test_the_selection_model_is_trained_once_and_found_again(shop: Path, tmp_pat
     runs.start(tmp_path / "three", config(shop, rate=0.02), tiny.dataset)
     assert len(list(tmp_path.glob("selection-*"))) == 2
     assert json.loads((tmp_path / "one" / "selection.json").read_text())["run"] == selection.name
+
+
+def test_who_stops_waiting_for_the_judge_can_go_on_later(shop: Path, tmp_path: Path, tiny: World) -> None:
+    runs.start(tmp_path / "one", config(shop), tiny.dataset)
+    (selection,) = tmp_path.glob("selection-crosscbr-*")
+    told: list[Path] = []
+    with runs.locked(selection):
+        hooks = runs.Hooks(stop=lambda: bool(told), wait=told.append)
+        assert runs.start(tmp_path / "two", config(shop, omega_u=0.5), tiny.dataset, hooks).epoch == 0
+    assert told == [selection]
+    assert runs.resume(tmp_path / "two").epoch == 3
 
 
 def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_path: Path, tiny: World) -> None:
