@@ -226,6 +226,25 @@ def test_unconnected_pairs_are_all_equally_likely() -> None:
     assert rest.min() > 0 and rest.std() == pytest.approx(np.sqrt(rest.mean()), rel=0.25)  # as counts by chance are
 
 
+def test_what_a_node_lacks_is_all_equally_likely() -> None:
+    edges = Edges(np.array([[0, 1], [1, 0], [1, 1], [1, 3]], np.int32), (3, 4))
+    pool = Pool(BundleGraph(edges, edges, edges), "ub")
+    drawn = pool.lacking(np.repeat([0, 1, 2], 3000), np.random.default_rng(0))
+    seen = np.bincount(drawn, minlength=12).reshape(3, 4)
+    lacked = np.array([[1, 0, 1, 1], [0, 0, 1, 0], [1, 1, 1, 1]])
+    np.testing.assert_allclose(seen, lacked * 3000 / lacked.sum(1, keepdims=True), atol=120)
+
+
+def test_casr_has_no_rival_that_the_user_owns(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(3)
+    sampler, asked = Casr(graph, random_vectors(graph, 3), batch=64, confident=1.0), []
+    judge = sampler.of_pairs
+    monkeypatch.setattr(sampler, "of_pairs", lambda relation, pairs: asked.append(pairs) or judge(relation, pairs))
+    sampler.judge("ub", 20, np.random.default_rng(0))
+    owned = set(codes(graph.ub.pairs, graph.ub))
+    assert len(asked[0]) > 500 and not owned & set(codes(asked[0], graph.ub))
+
+
 def test_pairs_in_batches_are_all_equally_likely_and_rightly_scored() -> None:
     graph = random_graph(2)
     vectors = random_vectors(graph, 2)

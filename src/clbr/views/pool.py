@@ -29,6 +29,11 @@ class Pool:
         """The unconnected pairs of these ranks in the order of codes: r + the number of edges before it."""
         return rank + np.searchsorted(self.edges - np.arange(len(self.edges)), rank, side="right")
 
+    def lacking(self, lefts: Codes, rng: np.random.Generator) -> Codes:
+        """For each of these left nodes one pair that it lacks, all equally likely; it must lack at least one."""
+        start, end = (np.searchsorted(self.edges, (lefts + step) * self.width) for step in (0, 1))
+        return self.nth_unconnected(lefts * self.width - start + rng.integers(self.width - (end - start)))
+
     def connected(self, count: int, rng: np.random.Generator) -> Codes:
         """Distinct edges, all equally likely."""
         return rng.choice(self.edges, count, replace=False, shuffle=False)

@@ -226,7 +226,7 @@ class Casr(Scored):
     """Adds the user-bundle pairs that would teach most (Wang et al., SIGIR 2021, after its model-oriented sampler).
 
     Among the unconnected pairs of a batch, those within the top `confident` of the user's bundles; of these the tenth
-    with the largest -ln sigmoid(score - score of a random bundle).
+    with the largest -ln sigmoid(score - score of a random bundle that the user lacks).
     """
 
     advice = "set confident higher"
@@ -258,9 +258,9 @@ class Casr(Scored):
         codes, scores, edges = self.batches(relation, turns, rng)
         users = codes // pool.width
         sure = ~edges & (scores >= self.bars[users])
-        others = rng.integers(pool.width, size=sure.sum())
+        others = pool.lacking(users[sure], rng)
         worth = np.full(scores.shape, -np.inf, np.float32)
-        worth[sure] = np.logaddexp(0, self.of_pairs("ub", np.stack([users[sure], others], 1)) - scores[sure])
+        worth[sure] = np.logaddexp(0, self.of_pairs("ub", decode(others, pool.width)) - scores[sure])
         places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
         taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
         return Passed.of(codes, taken, int((~edges).sum())), Passed.none()
