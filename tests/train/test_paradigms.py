@@ -383,6 +383,22 @@ def test_settings_that_make_no_sense_are_refused(
         config(shop, paradigm=paradigm, **changes)
 
 
+def test_a_preset_says_what_else_differs_with_views(tmp_path: Path) -> None:
+    preset = str(tmp_path / "own.toml")
+    Path(preset).write_text(
+        "[settings]\nlayers = 3\n[train]\nrate = 0.003\n[views]\nrate = 0.002\nlayers = 1\nomega_u = 0.5\n"
+    )
+    original, clbr = (compose("shop", "bgcn", preset=preset, paradigm=way) for way in ("original", "clbr"))
+    assert (original.train.rate, original.settings["layers"]) == (0.003, 3)
+    assert (clbr.train.rate, clbr.settings["layers"]) == (0.002, 1)
+    assert clbr.views is not None and clbr.views.omega_u == 0.5
+    assert compose("shop", "bgcn", preset=preset, paradigm="casr").train.rate == 0.003
+    assert compose("shop", "bgcn", preset=preset, paradigm="clbr", changes={"rate": 0.01}).train.rate == 0.01
+    Path(preset).write_text("[views]\nomega = 0.1\n")
+    with pytest.raises(InputError, match="unknown setting 'omega' of bgcn, did you mean 'omega_[ub]'"):
+        compose("shop", "bgcn", preset=preset, paradigm="clbr")
+
+
 def test_the_views_of_a_preset_go_to_the_paradigm_they_are_for(tmp_path: Path) -> None:
     casr, clbr = (str(tmp_path / name) for name in ("casr.toml", "clbr.toml"))
     Path(casr).write_text('[views]\nsampler = "casr"\nratio_ub = 0.03\n')

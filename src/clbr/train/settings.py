@@ -121,6 +121,7 @@ class Preset(Config):
     settings: dict[str, Any] = Field(default_factory=dict)
     train: dict[str, Any] = Field(default_factory=dict)
     views: dict[str, Any] = Field(default_factory=dict, description="for the paradigm clbr, or casr if its sampler is")
+    """Settings of the model and of training, too, where they differ with views."""
 
 
 class RunConfig(Config):
@@ -154,9 +155,8 @@ def compose(
     of_casr = base.views.get("sampler") == "casr"
     if of_casr and paradigm == "clbr":  # to leave them out would draw other views than the preset names
         raise InputError(f"preset {preset}: its views are those of casr: add --paradigm casr, or take its [views] out")
-    if of_casr == (paradigm == "casr"):
-        views |= base.views
-    for key, value in (changes or {}).items():
+    with_views = base.views if paradigm != "original" and of_casr == (paradigm == "casr") else {}
+    for key, value in {**with_views, **(changes or {})}.items():
         if key in TrainConfig.model_fields:
             train[key] = value
         elif key in known.model_fields:
