@@ -78,6 +78,31 @@ def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: W
     assert "in bold differs from original, up or down, at the level 0.05: two-sided t-test" in drawn.grid.caption
 
 
+def test_a_surface_leaves_out_a_model_that_was_not_run(tiny: World, tmp_path: Path) -> None:
+    arms = varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0])
+    plan = spec(models=["lightgcn", "bgcn"], arms=arms, figure="surface", metrics=["recall@20"], seeds=1)
+    results = results_of(plan, tiny, tmp_path / "c", lambda one: 0.3 if one.model == "lightgcn" else None)
+    drawn = surface(results, compare(results))
+    assert drawn is not None and panels(drawn) == 1
+    assert {row[0].text.partition(",")[0] for row in drawn.grid.rows} == {"lightgcn"}
+
+
+def test_bars_are_spoken_of_where_there_are_any(tiny: World, tmp_path: Path) -> None:
+    for seeds in (1, 2):
+        plan = spec(arms=varied(tau=[0.5, 1.0]), figure="lines", seeds=seeds)
+        drawn = lines(results_of(plan, tiny, tmp_path / str(seeds)))
+        assert drawn is not None and ("Bars: standard deviation" in drawn.grid.caption) == (seeds == 2)
+
+
+def test_what_varies_beside_the_share_has_a_line_of_its_own(tiny: World, tmp_path: Path) -> None:
+    arms = varied(share=[0.2, 1.0], tau=[0.5, 1.0])
+    arms["original"] = {"vary": [{"share": [0.2, 1.0]}]}
+    by_share, by_users, _ = degrees(results_of(spec(arms=arms, figure="degrees", seeds=1), tiny, tmp_path / "c"))
+    for text in ("clbr, tau 0.5", "clbr, tau 1"):
+        assert f"<!-- {text} -->" in by_share.svg
+    assert panels(by_users) == 4
+
+
 def test_curves_have_a_panel_for_each_group_and_a_line_for_each_seed(tiny: World, tmp_path: Path) -> None:
     drawn = curves(results_of(spec(), tiny, tmp_path / "c"))
     assert drawn is not None
@@ -150,6 +175,9 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
     assert len(drawn.grid.rows) == 6
     (results.store.folder / "embeddings" / f"{placed[0].cell.key}.npz").write_bytes(b"?")
     with pytest.raises(InputError, match="is missing or damaged; delete it"):
+        embeddings(results)
+    results.store.write(*done(placed[0].cell, tiny.dataset, 0.4))  # trained anew: other vectors
+    with pytest.raises(InputError, match="not the weights of this model"):
         embeddings(results)
 
 

@@ -106,6 +106,15 @@ def test_the_page_needs_nothing_and_takes_no_name_for_markup(run: Run, made: Pat
     assert re.search(r"<b>\d+\.\d+ ± \d+\.\d+ \(\+", page)
 
 
+def test_the_markdown_has_the_numbers_of_every_figure_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
+    run(*WORDS)
+    text = (made / "cells" / "tiny" / "reports" / "s" / "s.md").read_text()
+    assert "<script>" not in text and "\\<script\\>" in text
+    heading, picture, below = text.partition("![Training curves](s-curves.svg)")
+    assert heading.rstrip().endswith("## Training curves") and picture
+    assert "| lightgcn, original, seed 1 | 4 | 3 | " in below
+
+
 def test_every_caption_names_data_and_seeds_and_the_page_says_how_it_was_made(
     run: Run, made: Path, tiny: World
 ) -> None:

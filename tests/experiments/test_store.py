@@ -51,6 +51,19 @@ def test_cells_of_other_data_or_another_layout_are_refused(small: BundleDataset,
         Store(folder).open(small)
 
 
+def test_a_kill_at_the_very_beginning_leaves_a_folder_that_can_be_begun(
+    small: BundleDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("clbr.experiments.store.write_whole", killed)
+    with pytest.raises(KeyboardInterrupt):
+        Store(tmp_path / "cells").open(small)
+    monkeypatch.undo()
+    assert Store(tmp_path / "cells").open(small).begun(small)
+
+
 def test_a_folder_of_other_things_is_left_alone(small: BundleDataset, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other things"):

@@ -18,7 +18,7 @@ from clbr.experiments.published import comparable, published
 from clbr.experiments.results import Results
 from clbr.experiments.spec import Spec
 from clbr.experiments.tables import beside_published, cost, measured, p_values, percent
-from invented import cells, fill, named_youshu, spec
+from invented import cells, done, fill, named_youshu, spec
 
 
 def better(one: Placed) -> float:
@@ -83,6 +83,31 @@ def test_a_cell_at_several_points_costs_once(tiny: World, tmp_path: Path) -> Non
     grid = cost(results_of(spec(arms=arms, seeds=1), tiny.dataset, tmp_path / "c"))
     assert len(grid.rows) == 3
     assert "Together 25 s" in grid.caption
+
+
+def test_models_that_judge_and_stand_in_no_row_cost_as_well(tiny: World, tmp_path: Path) -> None:
+    arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"rate": 0.02}}}
+    plan = spec(arms=arms, seeds=1)
+    placed = cells(plan, tiny.dataset)
+    store = fill(tmp_path / "c", tiny.dataset, placed, better)
+    assert "judge" not in cost(Results(plan, tiny.dataset, placed, store)).caption
+    judge = placed[1].cell.judge
+    assert judge is not None
+    store.write(*done(judge, tiny.dataset, 0.3))
+    caption = cost(Results(plan, tiny.dataset, placed, store)).caption
+    assert "Together 25 s, and 12 s of models in no row that judge pairs for views." in caption
+
+
+def test_another_constraint_than_the_papers_is_told_beside_its_figures(tiny: World, tmp_path: Path) -> None:
+    youshu = named_youshu(tiny.dataset)
+    for name, notes in (
+        ("adaptive", []),
+        ("contrastive", ["Constraint contrastive, not the paper's adaptive one: bgcn, clbr."]),
+    ):
+        arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"constraint": name}}}
+        plan = spec(models=["bgcn"], arms=arms, published="overall", seeds=1)
+        grid = beside_published(results_of(plan, youshu, tmp_path / name, lambda one: 0.25))
+        assert grid is not None and grid.notes == notes
 
 
 def test_published_figures_stand_beside_those_of_the_same_data_only(tiny: World, tmp_path: Path) -> None:
@@ -162,6 +187,7 @@ def test_heads_that_columns_share_stand_above_them(tiny: World, tmp_path: Path) 
     latex = grid.latex("overall")
     assert r" &  & \multicolumn{3}{c}{R@20} & \multicolumn{3}{c}{NDCG@20} \\" in latex
     assert r"\cmidrule(lr){3-5}\cmidrule(lr){6-8}" in latex
+    assert Grid("t", "", ["", "seeds"], [], 1).lower == ["", "seeds"]
     assert grid.markdown().splitlines()[2].startswith("| model | arm | R@20 | published | difference | NDCG@20 |")
 
 

@@ -115,7 +115,7 @@ def run(
     if outcome.failed:
         key, error = next(iter(outcome.failed.items()))
         raise InputError(f"{len(outcome.failed)} of {outcome.of} cells failed, for instance {key}: {error}")
-    typer.echo(f"next: clbr experiment report {spec} --data {data}" + (f" --out {out}" if out else ""))
+    typer.echo(f"next: clbr experiment report {_words(spec, data, out, seeds, models, arms, where)}")
 
 
 @app.command(epilog="Example: clbr experiment report experiments/overall.toml --data Youshu --seeds 3")

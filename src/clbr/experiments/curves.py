@@ -34,7 +34,7 @@ def curves(results: Results) -> Drawn | None:
             rows.append([f"{group.label}, seed {seed}", str(record.epochs), str(record.best_epoch), f"{best or 0:.2f}"])
         axes.set_title(plain_text("\n".join(_two_lines(group))), fontsize=6.5)
         if number % wide == 0:
-            axes.set_ylabel(f"{short_any(_metric(group))} on tune (%)", fontsize=7)
+            axes.set_ylabel(f"{short(_metric(group))} on tune (%)", fontsize=7)
         if number + wide >= len(groups):
             axes.set_xlabel("epoch", fontsize=7)
         tidy(axes)
@@ -51,8 +51,3 @@ def _two_lines(group: Group) -> list[str]:
 
 def _metric(group: Group) -> str:
     return next(iter(group.records.values())).config.train.metric
-
-
-def short_any(metric: str) -> str:
-    """As `short`, of any metric that epochs can be chosen on."""
-    return short(metric) if metric.startswith(("recall", "ndcg")) else metric

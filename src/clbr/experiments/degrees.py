@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from clbr.experiments.drawing import STYLES, Drawn, legend, new_figure, plain_text, tidy, to_svg
 from clbr.experiments.grid import Grid, plain
-from clbr.experiments.results import Group, Results, common_seeds
-from clbr.experiments.tables import percent, short, standing
+from clbr.experiments.results import Group, Results, common_seeds, told
+from clbr.experiments.spec import SHARE
+from clbr.experiments.tables import bars, by_group, percent, short, standing
 from clbr.experiments.work import FOUND_AT, thinned
 
 EDGES = (0, 1, 2, 4, 8, 16, 32, 64)
@@ -70,6 +71,11 @@ def degrees(results: Results) -> list[Drawn]:
     return drawn
 
 
+def _arm(group: Group) -> str:
+    """The arm, and what else varies in it."""
+    return ", ".join([group.arm, *(f"{key} {told(value)}" for key, value in group.point.items() if key != SHARE)])
+
+
 def _by_share(results: Results) -> Drawn | None:
     groups = [group for group in results.done if "share" in group.point]
     if not groups:
@@ -78,26 +84,21 @@ def _by_share(results: Results) -> Drawn | None:
     figure = new_figure(len(models), len(metrics), (1.95, 1.8))
     panels = figure.subplots(len(models), len(metrics), squeeze=False)
     for row, model in zip(panels, models, strict=True):
-        arms = list(dict.fromkeys(group.arm for group in groups if group.model == model))
+        arms = list(dict.fromkeys(_arm(group) for group in groups if group.model == model))
         for axes, metric in zip(row, metrics, strict=True):
             for arm, (grey, dash, marker) in zip(arms, STYLES * len(arms), strict=False):
-                mine = sorted((g for g in groups if (g.model, g.arm) == (model, arm)), key=lambda g: g.share)
+                mine = sorted((g for g in groups if (g.model, _arm(g)) == (model, arm)), key=lambda g: g.share)
                 x, y = [100 * g.share for g in mine], [100 * g.mean(metric) for g in mine]
-                bars = [100 * (g.sd(metric) or 0) for g in mine]
+                sds = [100 * (g.sd(metric) or 0) for g in mine]
                 style = {"color": grey, "linestyle": dash, "marker": marker} | BARS
-                axes.errorbar(x, y, bars if any(bars) else None, label=plain_text(arm), **style)
+                axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(arm), **style)
             axes.set_title(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
             tidy(axes)
     for axes in panels[-1]:
         axes.set_xlabel("training pairs kept (%)", fontsize=8)
     legend(figure, panels.flat)
-    rows = [
-        [group.label, str(len(group.records)), *(percent(group.mean(one), group.sd(one)) for one in metrics)]
-        for group in groups
-    ]
-    caption = f"{standing(results)}. Bars: standard deviation over seeds."
-    columns = ["", "seeds", *(f"{short(metric)} (%)" for metric in metrics)]
-    grid = Grid("By the share of training pairs", caption, columns, plain(rows))
+    caption = f"{standing(results)}.{bars(groups)}"
+    grid = by_group("By the share of training pairs", caption, groups, metrics)
     return Drawn("shares", to_svg(figure, "shares"), grid)
 
 
@@ -121,7 +122,7 @@ def _gains(
 
 def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, measure: str, degree: str) -> Drawn:
     """A panel for each share and contender; classes of few nodes are in the table only."""
-    rows = list(dict.fromkeys((gain.group.model, gain.group.arm) for gain in gains))
+    rows = list(dict.fromkeys((gain.group.model, _arm(gain.group)) for gain in gains))
     shares = sorted({gain.group.share for gain in gains})
     shown = [gain for gain in gains if gain.nodes >= FEW]
     kinds = sorted({gain.kind for gain in shown})
@@ -129,11 +130,11 @@ def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, m
     panels = figure.subplots(len(rows), len(shares), squeeze=False, sharey="row", sharex=True)
     for line, (model, arm) in zip(panels, rows, strict=True):
         for axes, share in zip(line, shares, strict=True):
-            mine = [g for g in shown if (g.group.model, g.group.arm, g.group.share) == (model, arm, share)]
+            mine = [g for g in shown if (g.group.model, _arm(g.group), g.group.share) == (model, arm, share)]
             x, y = [kinds.index(gain.kind) for gain in mine], [100 * mean(gain.values) for gain in mine]
-            bars = [100 * (gain.sd or 0) for gain in mine]
+            sds = [100 * (gain.sd or 0) for gain in mine]
             axes.axhline(0, color="black", linestyle=":", linewidth=0.9)
-            axes.errorbar(x, y, bars if any(bars) else None, color="#222222", marker="o", **BARS)
+            axes.errorbar(x, y, sds if any(sds) else None, color="#222222", marker="o", **BARS)
             axes.set_title(plain_text(f"{model}, {arm}, {100 * share:g} %"), fontsize=7.5)
             axes.set_xticks(range(len(kinds)), [class_name(kind) for kind in kinds], rotation=60)
             tidy(axes)
@@ -143,7 +144,7 @@ def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, m
     counted = "users" if name.endswith("users") else "test pairs"
     caption = (
         f"{standing(results)}. Gain over {results.spec.base}, percentage points of {measure}, by share of the training"
-        f" pairs; degrees in the pairs that were kept. Bars: standard deviation over seeds. Classes of fewer than {FEW}"
+        f" pairs; degrees in the pairs that were kept.{bars(results.done)} Classes of fewer than {FEW}"
         f" {counted} are in the table only; single classes are not tested."
     )
     cells = [

@@ -52,7 +52,7 @@ def embeddings(results: Results, heard: Callable[[int, int], None] = lambda done
 
 def coordinates(results: Results, cell: Cell) -> dict[str, Points]:
     """The (n, 2) places of "users initial" and so on: as kept, or from the cell's weights."""
-    path = results.store.folder / "embeddings" / f"{cell.key}.npz"
+    path = results.store.drawn(cell.key)
     if path.exists():
         return read_arrays(path, "delete it to have it computed again")
     require("openTSNE", "report")

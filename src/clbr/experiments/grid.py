@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from urllib.parse import quote
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -50,15 +51,20 @@ class Grid:
     def lower(self) -> list[str]:
         """The columns' names below their upper heads."""
         over = self.over or [""] * len(self.columns)
-        return ["here" if column == above else column for column, above in zip(self.columns, over, strict=True)]
+        pairs = zip(self.columns, over, strict=True)
+        return ["here" if above and column == above else column for column, above in pairs]
 
-    def markdown(self) -> str:
-        """A heading, the table, the caption, the notes."""
-        lines = [f"## {_markdown(self.title)}", "", _line(_markdown(column) for column in self.columns)]
+    def markdown(self, picture: str = "") -> str:
+        """A heading, the picture that shows the table if there is one, the table, the caption, the notes."""
+        title = to_markdown(self.title)
+        lines = [f"## {title}", "", *([f"![{title}]({quote(picture)})", ""] if picture else [])]
+        lines.append(_line(to_markdown(column) for column in self.columns))
         lines.append(_line("---" if index < self.names else "---:" for index in range(len(self.columns))))
         for row in self.rows:
-            lines.append(_line(f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text) for cell in row))
-        lines += ["", _markdown(self.caption), *(f"\n- {_markdown(note)}" for note in self.notes)]
+            lines.append(
+                _line(f"**{to_markdown(cell.text)}**" if cell.bold else to_markdown(cell.text) for cell in row)
+            )
+        lines += ["", to_markdown(self.caption), *(f"\n- {to_markdown(note)}" for note in self.notes)]
         return "\n".join(lines) + "\n"
 
     def latex(self, name: str) -> str:
@@ -134,7 +140,8 @@ def _tex_line(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _markdown(text: str) -> str:
+def to_markdown(text: str) -> str:
+    """A text that means nothing but itself."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 

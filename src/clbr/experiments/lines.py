@@ -16,9 +16,8 @@ from clbr.experiments.drawing import (
     tidy,
     to_svg,
 )
-from clbr.experiments.grid import Grid, plain
 from clbr.experiments.results import Group, Results, told
-from clbr.experiments.tables import percent, short, standing
+from clbr.experiments.tables import bars, by_group, short, standing
 
 WIDE = 3
 """Panels beside each other."""
@@ -47,13 +46,9 @@ def lines(results: Results) -> Drawn | None:
         _same_heights([axes for axes in panels[row] if axes.get_visible()])
     figure.align_ylabels()
     legend(figure, drawn)
-    rows = [
-        [group.label, str(len(group.records)), *(percent(group.mean(m), group.sd(m)) for m in spec.metrics)]
-        for group in results.done
-    ]
-    caption = f"{standing(results)}. Bars: standard deviation over seeds. Dotted: {spec.base}."
-    columns = ["", "seeds", *(f"{short(metric)} (%)" for metric in spec.metrics)]
-    return Drawn("lines", to_svg(figure, "lines"), Grid(f"{spec.title}: what varies", caption, columns, plain(rows)))
+    caption = f"{standing(results)}.{bars(results.done)} Dotted: {spec.base}."
+    grid = by_group(f"{spec.title}: what varies", caption, results.done, spec.metrics)
+    return Drawn("lines", to_svg(figure, "lines"), grid)
 
 
 def _line_panel(axes: Any, results: Results, key: str, metric: str) -> None:
@@ -69,9 +64,9 @@ def _line_panel(axes: Any, results: Results, key: str, metric: str) -> None:
         groups.sort(key=lambda group: in_order(group.point[key]))
         x = [places[values.index(group.point[key])] for group in groups]
         y = [100 * group.mean(metric) for group in groups]
-        bars = [100 * (group.sd(metric) or 0) for group in groups]
+        sds = [100 * (group.sd(metric) or 0) for group in groups]
         style = {"color": grey, "linestyle": dash, "marker": marker, "markersize": 3.2, "linewidth": 1.1}
-        axes.errorbar(x, y, bars if any(bars) else None, capsize=1.8, elinewidth=0.7, label=plain_text(label), **style)
+        axes.errorbar(x, y, sds if any(sds) else None, capsize=1.8, elinewidth=0.7, label=plain_text(label), **style)
     bases = [group for group in results.done if group.arm == results.spec.base and not group.point]
     for group, (grey, _, _) in zip(bases, STYLES * len(bases), strict=False):
         label = plain_text(f"{group.model}, {group.arm}")

@@ -15,7 +15,7 @@ from clbr.experiments.curves import curves
 from clbr.experiments.degrees import degrees
 from clbr.experiments.drawing import Drawn
 from clbr.experiments.embeddings import embeddings
-from clbr.experiments.grid import Grid
+from clbr.experiments.grid import Grid, to_markdown
 from clbr.experiments.lines import lines
 from clbr.experiments.provenance import counts_of, environment, settings
 from clbr.experiments.results import Results
@@ -42,11 +42,11 @@ class Report:
         """What is written, by file name."""
         grids = [*self.grids, self.cost]
         spec, drawn = self.results.spec, [*self.figures, *([self.curves] if self.curves else [])]
-        heading = f"# {spec.title}\n\n{spec.about}\n\n" if spec.about else f"# {spec.title}\n\n"
-        links = "\n".join(f"![{one.grid.title}]({name}-{one.name}.svg)\n\n{one.grid.caption}\n" for one in drawn)
+        heading = "".join(f"{text}\n\n" for text in (f"# {to_markdown(spec.title)}", to_markdown(spec.about)) if text)
+        figures = [one.grid.markdown(f"{name}-{one.name}.svg") for one in drawn]
         made = "## Made by\n\n```\n" + "\n".join(self.commands) + "\n```\n\n" + environment(self.results).markdown()
         texts = {
-            f"{name}.md": heading + "\n".join([*(grid.markdown() for grid in grids), links, made]),
+            f"{name}.md": heading + "\n".join([*(grid.markdown() for grid in grids), *figures, made]),
             f"{name}.csv": to_csv(self.results, self.comparisons),
             f"{name}.tex": "% needs \\usepackage{booktabs,graphicx}\n" + "\n".join(grid.latex(name) for grid in grids),
             f"{name}.html": self.page(),

@@ -78,6 +78,13 @@ class Results:
         """Of every cell that is done, once, though it may stand at several points."""
         return {record.key: record for group in self.done for record in group.records.values()}
 
+    @property
+    def judges(self) -> dict[str, Record]:
+        """Of the cells that judged pairs for these, and are not among them."""
+        asked = [one.cell.judge for group in self.done for one in group.placed if one.cell.config.seed in group.records]
+        shown, found = self.records, (self.store.read(cell) for cell in asked if cell)
+        return {record.key: record for record in found if record and record.key not in shown}
+
     def base(self, group: Group) -> Group | None:
         """What a group is tested against: the base arm of its model at the same point, or at its only one."""
         if group.arm == self.spec.base:

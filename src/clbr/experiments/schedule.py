@@ -1,7 +1,6 @@
 """Who runs cells: a scheduler. The local one runs each in a process of its own; a cluster could stand in its place."""
 
 import os
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from clbr.errors import InputError
 from clbr.experiments.cells import Cell
 from clbr.experiments.store import Store
 from clbr.experiments.work import work
-from clbr.train.environment import use_threads
+from clbr.train.environment import start_deaf, use_threads
 from clbr.train.loop import Epoch
 from clbr.train.run import Counters, Hooks
 
@@ -66,7 +65,7 @@ class Local:
                     ours, theirs = context.Pipe(duplex=False)
                     asked = (folder, cell, theirs, halt, self.threads, os.getpid())
                     process = context.Process(target=_run, args=asked, daemon=True)
-                    process.start()
+                    start_deaf(process)
                     theirs.close()  # so that its end is heard
                     running.append(_Running(cell, process, ours, News(cell, "running")))
                     heard(running[-1].last)
@@ -125,7 +124,6 @@ def _next(waiting: list[Cell], running: list[_Running], lost: set[str], heard: C
 
 def _run(folder: Path, cell: Cell, pipe: "Connection[News, None]", halt: Event, threads: int, parent: int) -> None:
     """A process's life; it ends with its parent, too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
     use_threads(threads)
 
     def tell(news: News) -> None:

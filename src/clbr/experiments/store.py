@@ -3,6 +3,7 @@
 about.json            whose cells these are: the data set and the layout of this folder
 cells/KEY.json        a cell's settings, metrics, curve, cost and environment, or its error
 cells/KEY.npz         its metrics user by user, and which test pairs were found
+embeddings/KEY.npz    where t-SNE puts its vectors, if a report has drawn them
 runs/KEY/             its run, with weights; may be thrown away once the record is there
 data/                 data sets with fewer training pairs, where a cell asks for them
 """
@@ -39,7 +40,7 @@ class Store:
         if self.begun(dataset):
             return self
         try:
-            (self.folder / "cells").mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from None
         about = {"layout": LAYOUT, "data": {"name": dataset.name, "fingerprint": dataset.fingerprint}}
@@ -73,6 +74,10 @@ class Store:
         """Where a cell's run lies."""
         return self.folder / "runs" / cell.key
 
+    def drawn(self, key: str) -> Path:
+        """Where the places of a cell's vectors lie in a figure."""
+        return self.folder / "embeddings" / f"{key}.npz"
+
     def read(self, cell: Cell) -> Record | None:
         """The record of a cell; None if it has none, or failed when a default was another one."""
         path = self.folder / "cells" / f"{cell.key}.json"
@@ -97,6 +102,7 @@ class Store:
     def write(self, record: Record, tested: PerUser | None = None) -> None:
         """Keep a record; what it says user by user first, so that no record is without it."""
         (self.folder / "cells").mkdir(exist_ok=True)
+        self.drawn(record.key).unlink(missing_ok=True)
         path = self.folder / "cells" / f"{record.key}.json"
         if tested is not None:
             content = BytesIO()

@@ -16,7 +16,8 @@ def surface(results: Results, comparisons: Comparisons) -> Drawn | None:
     for number, group in enumerate(results.groups):
         if len(group.point) == 2:
             series.setdefault((group.model, group.arm, tuple(group.point)), []).append(number)
-    if not any(results.groups[number].records for numbers in series.values() for number in numbers):
+    series = {key: numbers for key, numbers in series.items() if any(results.groups[n].records for n in numbers)}
+    if not series:
         return None
     spec = results.spec
     figure = new_figure(len(series), len(spec.metrics), (3.6, 3.0))

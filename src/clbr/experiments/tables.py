@@ -18,7 +18,7 @@ SHORT = {"recall": "R", "ndcg": "NDCG"}
 def short(metric: str) -> str:
     """A metric as papers write it."""
     name, _, k = metric.partition("@")
-    return f"{SHORT[name]}@{k}"
+    return f"{SHORT.get(name, name)}@{k}"
 
 
 def percent(value: float, sd: float | None = None, signed: bool = False) -> str:
@@ -71,6 +71,20 @@ def standing(results: Results) -> str:
     """What every caption says: the split, the data and the seeds."""
     users = len(set(results.dataset.test[:, 0].tolist()))
     return f"{results.dataset.name}, test, {users:,} users, {results.seeds}"
+
+
+def bars(groups: Sequence[Group]) -> str:
+    """What a figure's caption says of its bars, if it has any."""
+    return " Bars: standard deviation over seeds." if any(len(group.records) > 1 for group in groups) else ""
+
+
+def by_group(title: str, caption: str, groups: Sequence[Group], metrics: Sequence[str]) -> Grid:
+    """The numbers of a figure: each group's means."""
+    rows = [
+        [group.label, str(len(group.records)), *(percent(group.mean(one), group.sd(one)) for one in metrics)]
+        for group in groups
+    ]
+    return Grid(title, caption, ["", "seeds", *(f"{short(metric)} (%)" for metric in metrics)], plain(rows))
 
 
 def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
@@ -145,7 +159,18 @@ def beside_published(results: Results) -> Grid | None:
         over += 3 * [short(metric)]
     deviation = " ± standard deviation" if any(figure.sd is not None for figure in stated) else ""
     caption = f"{standing(results)}. Percent. Published: the CLBR paper's table of the same question{deviation}."
-    return Grid(f"{results.spec.title}, beside the paper", caption, columns, plain(rows), 2, over=over)
+    notes = [] if table == "constraint" else _other_constraints(results)  # there it is what the arms are called after
+    return Grid(f"{results.spec.title}, beside the paper", caption, columns, plain(rows), 2, notes, over)
+
+
+def _other_constraints(results: Results) -> list[str]:
+    """Where views are under another constraint than the paper's."""
+    alike: dict[str, list[str]] = {}
+    for group in results.groups:
+        config = group.placed[0].cell.config
+        if config.paradigm == "clbr" and config.views and config.views.constraint != "adaptive":
+            alike.setdefault(config.views.constraint, []).append(group.label)
+    return [f"Constraint {name}, not the paper's adaptive one: {'; '.join(groups)}." for name, groups in alike.items()]
 
 
 def cost(results: Results) -> Grid:
@@ -158,10 +183,12 @@ def cost(results: Results) -> Grid:
         per = f"{seconds / epochs:,.2f}" if epochs else DASH
         numbers = [f"{epochs:.1f}", f"{best:.1f}", f"{seconds:,.1f}", per, f"{memory:,.0f}"]
         rows.append([group.label, str(len(records)), *numbers])
-    whole = sum(record.seconds for record in results.records.values())
+    shown = results.records
+    whole, judging = (sum(one.seconds for one in some.values()) for some in (shown, results.judges))
     caption = (
-        f"{results.dataset.name}, {results.seeds}. Means over seeds, of memory the most. Training that judges pairs for"
-        f" views is a cell of its own and not counted again. Together {whole:,.0f} s."
+        f"{results.dataset.name}, {results.seeds}. Means over seeds, of memory the most. Wall clock, with whatever else"
+        f" the machine had to do: for ratios of speed see benchmarks/. Together {whole:,.0f} s"
     )
+    caption += f", and {judging:,.0f} s of models in no row that judge pairs for views." if judging else "."
     columns = ["", "seeds", "epochs", "best epoch", "seconds", "seconds an epoch", "memory, MiB"]
     return Grid("Cost", caption, columns, plain(rows))

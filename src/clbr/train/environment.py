@@ -4,8 +4,10 @@ import ctypes
 import gc
 import os
 import platform
+import signal
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,15 @@ def use_threads(count: int | None) -> int:
         numba.set_num_threads(min(wanted, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     torch.set_num_threads(wanted)
     return torch.get_num_threads()
+
+
+def start_deaf(process: BaseProcess) -> None:
+    """Start a process that does not hear Ctrl-C, not even while it sets itself up: it is its parent's to hear."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which a new process takes over
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def find_device(name: str) -> torch.device:

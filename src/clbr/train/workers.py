@@ -1,7 +1,6 @@
 """Several processes that work on one study. They take turns from a common counter and meet in the journal."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
@@ -14,7 +13,7 @@ import torch
 
 from clbr.data.read import load
 from clbr.errors import InputError
-from clbr.train.environment import use_threads
+from clbr.train.environment import start_deaf, use_threads
 from clbr.train.study import Aim, open_study
 from clbr.train.trial import work
 
@@ -37,7 +36,7 @@ def work_in_processes(
     arguments = (folder, aim, data, list(turns), taken, halt, threads, os.getpid())
     processes = [context.Process(target=_work, args=arguments, daemon=True) for _ in range(workers)]
     for process in processes:
-        process.start()
+        start_deaf(process)
     try:
         while alive := [process.sentinel for process in processes if process.exitcode is None]:
             wait(alive, LOOK_SECONDS)
@@ -64,7 +63,6 @@ def _work(
     parent: int,
 ) -> None:
     """One worker's life; it ends with its parent, too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to hear
     use_threads(threads)
 
     def stop() -> bool:
