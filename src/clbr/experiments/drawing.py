@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clbr.errors import require
 from clbr.experiments.grid import Grid
 
@@ -91,6 +94,16 @@ def log_axis(axes: Any) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
 
 
+def dots(axes: Any, places: NDArray[np.floating], width: float) -> None:
+    """Points as strokes without length, all in one path: a quarter of what a scatter of thousands takes as SVG."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    strokes = Path(np.repeat(places, 2, axis=0), np.tile([Path.MOVETO, Path.LINETO], len(places)))
+    strokes.should_simplify = False  # or they are left out
+    axes.add_patch(PathPatch(strokes, fill=False, edgecolor="#444444", linewidth=width, capstyle="round"))
+
+
 def to_svg(figure: Any, name: str) -> str:
     """The figure as SVG without a date; its ids begin with its name, so that many can stand on one page."""
     import matplotlib
@@ -99,4 +112,7 @@ def to_svg(figure: Any, name: str) -> str:
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", out.getvalue())
+    svg = re.sub(
+        r"^([ML] -?\d+\.\d\d)\d* (-?\d+\.\d\d)\d*", r"\1 \2", svg, flags=re.MULTILINE
+    )  # a hundredth of a point
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
 from clbr.experiments.cells import Cell
-from clbr.experiments.drawing import Drawn, new_figure, plain_text, to_svg
+from clbr.experiments.drawing import Drawn, dots, new_figure, plain_text, to_svg
 from clbr.experiments.grid import Grid, plain
 from clbr.experiments.records import read_arrays
 from clbr.experiments.results import Group, Results
@@ -120,7 +120,7 @@ def _draw(results: Results, model: str, arms: list[tuple[Group, Cell]], maps: di
         for axes, (group, stage) in zip(row, columns, strict=True):
             places = maps[group.label][f"{kind} {stage}"]
             middle, half = (places.max(axis=0) + places.min(axis=0)) / 2, np.ptp(places, axis=0).max() * 0.53
-            axes.scatter(*places.T, s=np.clip(2400 / len(places), 1.2, 5), color="#222222", alpha=0.55, linewidths=0)
+            dots(axes, places, width=np.sqrt(np.clip(2400 / len(places), 1.2, 5)))
             axes.set(xlim=middle[0] + half * SQUARE, ylim=middle[1] + half * SQUARE, xticks=[], yticks=[], aspect=1)
             axes.spines[:].set_linewidth(0.4)
         row[0].set_ylabel(kind, fontsize=8)
