@@ -172,7 +172,7 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
         np.savez(results.store.folder / "embeddings" / f"{one.cell.key}.npz", **points)  # type: ignore[arg-type]
     (drawn,) = embeddings(results)
     assert panels(drawn) == 12
-    assert len(re.findall(r"M (-?\d+\.\d\d -?\d+\.\d\d)\nL \1\n", drawn.svg)) == 12 * 50  # a dot for each node
+    assert len(re.findall(r"M (\d+\.\d\d? \d+\.\d\d?)\nL \1\b", drawn.svg)) == 12 * 50  # a dot for each node
     assert len(drawn.grid.rows) == 6
     (results.store.folder / "embeddings" / f"{placed[0].cell.key}.npz").write_bytes(b"?")
     with pytest.raises(InputError, match="is missing or damaged; delete it"):

@@ -112,7 +112,6 @@ def to_svg(figure: Any, name: str) -> str:
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", out.getvalue())
-    svg = re.sub(
-        r"^([ML] -?\d+\.\d\d)\d* (-?\d+\.\d\d)\d*", r"\1 \2", svg, flags=re.MULTILINE
-    )  # a hundredth of a point
+    # Strokes to a hundredth of a point.
+    svg = re.sub(r"\b[ML] [-\d.]+ [-\d.]+", lambda line: re.sub(r"(\.\d\d)\d+", r"\1", line[0]), svg)
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
