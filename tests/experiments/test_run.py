@@ -147,6 +147,7 @@ def test_an_experiment_killed_half_way_goes_on_to_the_same_end(run: Run, shop: P
     words += ["--arms", "original,sparse"]
     code, out, _ = run("experiment", "run", *words)
     assert (code, out.splitlines()[0]) == (0, f"{tmp_path / 'killed'}: 2 of 2 cells done")
+    assert out.splitlines()[1].startswith("next: clbr experiment report ") and out.endswith(" --arms original,sparse\n")
     assert snapshot(tmp_path / "killed") == before
 
     code, out, _ = run("experiment", "report", *words[:5], "--to", str(tmp_path / "report"))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clbr.experiments.drawing import STYLES, Drawn, legend, new_figure, plain_text, tidy, to_svg
 from clbr.experiments.grid import Grid, plain
-from clbr.experiments.results import Group, Results, common_seeds, told
+from clbr.experiments.results import Group, Results, common_seeds
 from clbr.experiments.spec import SHARE
 from clbr.experiments.tables import bars, by_group, percent, short, standing
 from clbr.experiments.work import FOUND_AT, thinned
@@ -71,11 +71,6 @@ def degrees(results: Results) -> list[Drawn]:
     return drawn
 
 
-def _arm(group: Group) -> str:
-    """The arm, and what else varies in it."""
-    return ", ".join([group.arm, *(f"{key} {told(value)}" for key, value in group.point.items() if key != SHARE)])
-
-
 def _by_share(results: Results) -> Drawn | None:
     groups = [group for group in results.done if "share" in group.point]
     if not groups:
@@ -84,10 +79,10 @@ def _by_share(results: Results) -> Drawn | None:
     figure = new_figure(len(models), len(metrics), (1.95, 1.8))
     panels = figure.subplots(len(models), len(metrics), squeeze=False)
     for row, model in zip(panels, models, strict=True):
-        arms = list(dict.fromkeys(_arm(group) for group in groups if group.model == model))
+        arms = list(dict.fromkeys(group.line(SHARE) for group in groups if group.model == model))
         for axes, metric in zip(row, metrics, strict=True):
             for arm, (grey, dash, marker) in zip(arms, STYLES * len(arms), strict=False):
-                mine = sorted((g for g in groups if (g.model, _arm(g)) == (model, arm)), key=lambda g: g.share)
+                mine = sorted((g for g in groups if (g.model, g.line(SHARE)) == (model, arm)), key=lambda g: g.share)
                 x, y = [100 * g.share for g in mine], [100 * g.mean(metric) for g in mine]
                 sds = [100 * (g.sd(metric) or 0) for g in mine]
                 style = {"color": grey, "linestyle": dash, "marker": marker} | BARS
@@ -122,7 +117,7 @@ def _gains(
 
 def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, measure: str, degree: str) -> Drawn:
     """A panel for each share and contender; classes of few nodes are in the table only."""
-    rows = list(dict.fromkeys((gain.group.model, _arm(gain.group)) for gain in gains))
+    rows = list(dict.fromkeys((gain.group.model, gain.group.line(SHARE)) for gain in gains))
     shares = sorted({gain.group.share for gain in gains})
     shown = [gain for gain in gains if gain.nodes >= FEW]
     kinds = sorted({gain.kind for gain in shown})
@@ -130,7 +125,7 @@ def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, m
     panels = figure.subplots(len(rows), len(shares), squeeze=False, sharey="row", sharex=True)
     for line, (model, arm) in zip(panels, rows, strict=True):
         for axes, share in zip(line, shares, strict=True):
-            mine = [g for g in shown if (g.group.model, _arm(g.group), g.group.share) == (model, arm, share)]
+            mine = [g for g in shown if (g.group.model, g.group.line(SHARE), g.group.share) == (model, arm, share)]
             x, y = [kinds.index(gain.kind) for gain in mine], [100 * mean(gain.values) for gain in mine]
             sds = [100 * (gain.sd or 0) for gain in mine]
             axes.axhline(0, color="black", linestyle=":", linewidth=0.9)

@@ -16,7 +16,7 @@ from clbr.experiments.drawing import (
     tidy,
     to_svg,
 )
-from clbr.experiments.results import Group, Results, told
+from clbr.experiments.results import Group, Results
 from clbr.experiments.tables import bars, by_group, short, standing
 
 WIDE = 3
@@ -56,8 +56,7 @@ def _line_panel(axes: Any, results: Results, key: str, metric: str) -> None:
     series: dict[str, list[Group]] = {}
     for group in results.done:
         if group.point and next(iter(group.point)) == key:
-            others = [f"{other} {told(value)}" for other, value in group.point.items() if other != key]
-            series.setdefault(", ".join([group.model, group.arm, *others]), []).append(group)
+            series.setdefault(f"{group.model}, {group.line(key)}", []).append(group)
     values = sorted({group.point[key] for groups in series.values() for group in groups}, key=in_order)
     places, numeric = positions(values)
     for (label, groups), (grey, dash, marker) in zip(series.items(), STYLES * len(series), strict=False):

@@ -38,6 +38,10 @@ class Group:
         """In words."""
         return ", ".join([self.model, self.arm, *(f"{key} {told(value)}" for key, value in self.point.items())])
 
+    def line(self, along: str) -> str:
+        """In words, without the model, what a line is called that is drawn along one of the varied settings."""
+        return ", ".join([self.arm, *(f"{key} {told(value)}" for key, value in self.point.items() if key != along)])
+
     def values(self, metric: str) -> list[float]:
         """Of each seed that is done, on test."""
         return [record.test[metric] for record in self.records.values()]
