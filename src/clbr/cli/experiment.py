@@ -1,6 +1,7 @@
 """clbr experiment: run a specification, and report what it gave."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,20 +31,38 @@ Arms = Annotated[str, typer.Option("--arms", help="These only, separated by comm
 Where = Annotated[list[str] | None, typer.Option("--where", help="key=value,value: of what varies these only.")]
 
 
-def _plan(
-    spec: Path, data: Path, out: Path | None, seeds: int | None, models: str, arms: str, where: list[str] | None
-) -> "tuple[Spec, BundleDataset, list[Placed], Path]":
-    from clbr.data.read import load
-    from clbr.experiments.cells import expand, select
-    from clbr.experiments.spec import read_spec
+@dataclass(frozen=True)
+class Asked:
+    """A specification, the part of it that is wanted, the data and the place of the cells."""
 
-    plan = read_spec(spec)
-    if seeds:
-        plan = plan.model_copy(update={"seeds": seeds})
-    dataset = load(data)
-    placed = expand(plan, str(data.resolve()), dataset.fingerprint, dataset.name)
-    placed = select(placed, _names(models), _names(arms), _values(where or []))
-    return plan, dataset, placed, out or Path("cells") / dataset.name
+    spec: Path
+    data: Path
+    out: Path | None
+    seeds: int | None
+    models: str
+    arms: str
+    where: list[str] | None
+
+    def plan(self) -> "tuple[Spec, BundleDataset, list[Placed], Path]":
+        """What is to be run or told of, on which data, and where its cells lie."""
+        from clbr.data.read import load
+        from clbr.experiments.cells import expand, select
+        from clbr.experiments.spec import read_spec
+
+        plan = read_spec(self.spec)
+        if self.seeds:
+            plan = plan.model_copy(update={"seeds": self.seeds})
+        dataset = load(self.data)
+        placed = expand(plan, str(self.data.resolve()), dataset.fingerprint, dataset.name)
+        placed = select(placed, _names(self.models), _names(self.arms), _values(self.where or []))
+        return plan, dataset, placed, self.out or Path("cells") / dataset.name
+
+    def typed(self, command: str) -> str:
+        """The command that asks another thing of the same."""
+        options = ("data", "out", "seeds", "models", "arms")
+        given = [word for name in options if (value := getattr(self, name)) for word in (f"--{name}", str(value))]
+        chosen = [word for one in self.where or [] for word in ("--where", one)]
+        return f"clbr experiment {command} {shlex.join([str(self.spec), *given, *chosen])}"
 
 
 def _names(text: str) -> list[str]:
@@ -91,7 +110,8 @@ def run(
     from clbr.train.settings import idle_edits
 
     use_threads(threads)
-    plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
+    asked = Asked(spec, data, out, seeds, models, arms, where)
+    plan, dataset, placed, folder = asked.plan()
     store, local = Store(folder), Local(workers)
     store.begun(dataset)
     cells = pending(store, placed)
@@ -115,7 +135,7 @@ def run(
     if outcome.failed:
         key, error = next(iter(outcome.failed.items()))
         raise InputError(f"{len(outcome.failed)} of {outcome.of} cells failed, for instance {key}: {error}")
-    typer.echo(f"next: clbr experiment report {_words(spec, data, out, seeds, models, arms, where)}")
+    typer.echo(f"next: {asked.typed('report')}")
 
 
 @app.command(epilog="Example: clbr experiment report experiments/overall.toml --data Youshu --seeds 3")
@@ -141,24 +161,14 @@ def report(
     from clbr.experiments.store import Store
     from clbr.experiments.tables import measured
 
-    plan, dataset, placed, folder = _plan(spec, data, out, seeds, models, arms, where)
-    words = _words(spec, data, out, seeds, models, arms, where)
-    run_words = f"clbr experiment run {words}"
+    asked = Asked(spec, data, out, seeds, models, arms, where)
+    plan, dataset, placed, folder = asked.plan()
     if not (folder / "about.json").exists():
-        raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {run_words}")
+        raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
     results = Results(plan, dataset, placed, Store(folder).open(dataset))
     with show.progress("drawing", None) as heard:
-        made = Report(results, [run_words, f"clbr experiment report {words}"], heard)
+        made = Report(results, [asked.typed("run"), asked.typed("report")], heard)
     files = made.write(to or folder / "reports" / spec.stem, spec.stem)
     for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
         show_cells.grid(grid)
     typer.echo("\n".join(str(file) for file in files))
-
-
-def _words(
-    spec: Path, data: Path, out: Path | None, seeds: int | None, models: str, arms: str, where: list[str] | None
-) -> str:
-    """The same selection as one types it."""
-    options = {"--data": data, "--out": out, "--seeds": seeds, "--models": models, "--arms": arms}
-    typed = [word for option, value in options.items() if value for word in (option, str(value))]
-    return shlex.join([str(spec), *typed, *(word for one in where or [] for word in ("--where", one))])
