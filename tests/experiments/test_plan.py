@@ -30,6 +30,22 @@ def test_a_dry_run_lists_the_cells_and_writes_nothing(run: Run, shop: Path, tmp_
     assert snapshot(tmp_path) == before
 
 
+def test_several_specifications_are_one_run_in_which_first_seeds_come_first(
+    run: Run, shop: Path, tmp_path: Path
+) -> None:
+    """A cell that both ask for is there once."""
+    (tmp_path / "s.toml").write_text(SMALL.replace("seeds = 1", "seeds = 2"))
+    arm = 'title = "Other"\nmodels = ["bprmf"]\nseeds = 2\n[arms.%s]\nsettings = { epochs = 3, share = %s }\n'
+    (tmp_path / "other.toml").write_text(arm % ("half", 0.5))
+    (tmp_path / "third.toml").write_text(arm % ("most", 0.9))
+    code, out, _ = run("experiment", "run", "s.toml", "other.toml", "third.toml", "--data", shop, "--dry-run")
+    assert code == 0
+    assert "Small · Other · Other" in out
+    assert "8 cells, 0 done; 8 to run" in out
+    told = re.findall(r"bprmf, (\w+), seed (\d)", out)
+    assert told == [(arm, seed) for seed in "01" for arm in ("original", "broken", "sparse", "most")]
+
+
 def test_edits_without_effect_are_warned_of_once(run: Run, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         'title = "Idle"\nmodels = ["lightgcn"]\nseeds = 2\n[arms.clbr]\nparadigm = "clbr"\nsettings = { ratio_bi = 0.0 }\n'

@@ -86,6 +86,34 @@ def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Pa
     assert snapshot(made / "elsewhere" / "deep")["s.csv"] == first["s.csv"]
 
 
+def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run, made: Path) -> None:
+    (made / "t.toml").write_text((made / "s.toml").read_text())
+    later = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { rate = 0.5 }\n'
+    (made / "later.toml").write_text(later)
+    reports = made / "cells" / "tiny" / "reports"
+    code, out, err = run("experiment", "report", "later.toml", "s.toml", "t.toml", "--data", "shop")
+    assert (code, err) == (0, "later.toml: no cell is done, so there is nothing to report\n")
+    assert sorted(path.name for path in reports.iterdir()) == ["s", "t"]
+    assert "clbr experiment report later.toml s.toml t.toml --data shop" in (reports / "t" / "t.md").read_text()
+    assert out.index("s.html") < out.index("t.html")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["s.toml", "s.toml"], "a folder is for one report"),
+        (["s.toml", "t.toml", "--to", "r"], "r: a folder is for one report"),
+    ],
+)
+def test_two_reports_are_not_written_to_one_place(run: Run, made: Path, words: list[str], why: str) -> None:
+    (made / "t.toml").write_text((made / "s.toml").read_text())
+    before = snapshot(made)
+    code, _, err = run("experiment", "report", *words, "--data", "shop")
+    assert code == 2
+    assert why in err and len(err.splitlines()) == 1
+    assert snapshot(made) == before
+
+
 def test_the_page_needs_nothing_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
     run(*WORDS)
     page = (made / "cells" / "tiny" / "reports" / "s" / "s.html").read_text()

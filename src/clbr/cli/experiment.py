@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from clbr.experiments.spec import Spec
 
 app = typer.Typer(
-    help="Run a specification of models, arms and seeds; report what it gave.",
+    help="Run specifications of models, arms and seeds; report what they gave.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="A specification, as in experiments/.")]
+Specs = Annotated[list[Path], typer.Argument(metavar="SPEC...", help="Specifications, as in experiments/.")]
 Data = Annotated[Path, typer.Option("--data", help="A data folder.", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
@@ -33,9 +33,9 @@ Where = Annotated[list[str] | None, typer.Option("--where", help="key=value,valu
 
 @dataclass(frozen=True)
 class Asked:
-    """A specification, the part of it that is wanted, the data and the place of the cells."""
+    """Specifications, the part of them that is wanted, the data and the place of the cells."""
 
-    spec: Path
+    specs: list[Path]
     data: Path
     out: Path | None
     seeds: int | None
@@ -43,26 +43,28 @@ class Asked:
     arms: str
     where: list[str] | None
 
-    def plan(self) -> "tuple[Spec, BundleDataset, list[Placed], Path]":
-        """What is to be run or told of, on which data, and where its cells lie."""
+    def plan(self) -> "tuple[BundleDataset, Path, list[tuple[Spec, list[Placed]]]]":
+        """The data, where the cells lie, and the specifications, each with its cells that are wanted."""
         from clbr.data.read import load
         from clbr.experiments.cells import expand, select
         from clbr.experiments.spec import read_spec
 
-        plan = read_spec(self.spec)
+        specs = [read_spec(path) for path in self.specs]
         if self.seeds:
-            plan = plan.model_copy(update={"seeds": self.seeds})
+            specs = [spec.model_copy(update={"seeds": self.seeds}) for spec in specs]
         dataset = load(self.data)
-        placed = expand(plan, str(self.data.resolve()), dataset.fingerprint, dataset.name)
-        placed = select(placed, _names(self.models), _names(self.arms), _values(self.where or []))
-        return plan, dataset, placed, self.out or Path("cells") / dataset.name
+        each = [expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name) for spec in specs]
+        every = [one for placed in each for one in placed]
+        wanted = set(map(id, select(every, _names(self.models), _names(self.arms), _values(self.where or []))))
+        parts = [[one for one in placed if id(one) in wanted] for placed in each]
+        return dataset, self.out or Path("cells") / dataset.name, list(zip(specs, parts, strict=True))
 
     def typed(self, command: str) -> str:
         """The command that asks another thing of the same."""
         options = ("data", "out", "seeds", "models", "arms")
         given = [word for name in options if (value := getattr(self, name)) for word in (f"--{name}", str(value))]
         chosen = [word for one in self.where or [] for word in ("--where", one)]
-        return f"clbr experiment {command} {shlex.join([str(self.spec), *given, *chosen])}"
+        return f"clbr experiment {command} {shlex.join([*map(str, self.specs), *given, *chosen])}"
 
 
 def _names(text: str) -> list[str]:
@@ -84,7 +86,7 @@ def _values(texts: list[str]) -> dict[str, list[Any]]:
 
 @app.command(epilog="Example: clbr experiment run experiments/overall.toml --data Youshu --seeds 3 --workers 2")
 def run(
-    spec: SpecFile,
+    specs: Specs,
     data: Data,
     out: Out = None,
     seeds: Seeds = None,
@@ -95,11 +97,11 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and how long they may take.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Run the cells of a specification that are not done yet. Can be stopped and started at any moment.
+    """Run the cells of specifications that are not done yet. Can be stopped and started at any moment.
 
     A cell is a training: a model, a way to train, settings, a seed. A finished one is never run again, whichever
     specification asks for it; a half-run one goes on where it was; one that fails is kept with its error, and tried
-    again by the same command.
+    again by the same command. Of several specifications the first seeds come first.
     """
     from clbr.cli import show, show_cells
     from clbr.experiments.run import pending
@@ -110,8 +112,10 @@ def run(
     from clbr.train.settings import idle_edits
 
     use_threads(threads)
-    asked = Asked(spec, data, out, seeds, models, arms, where)
-    plan, dataset, placed, folder = asked.plan()
+    asked = Asked(specs, data, out, seeds, models, arms, where)
+    dataset, folder, plans = asked.plan()
+    placed = sorted((one for _, part in plans for one in part), key=lambda one: one.cell.config.seed)
+    title = " · ".join(spec.title for spec, _ in plans)
     store, local = Store(folder), Local(workers)
     store.begun(dataset)
     cells = pending(store, placed)
@@ -123,9 +127,9 @@ def run(
         use_threads(local.threads)  # as many as each worker has
         with show.progress("timing a few steps of each model", len(cells)) as timed:
             seconds = estimate(store, placed, cells, dataset, timed)
-        show_cells.plan(plan.title, placed, cells, seconds, workers)
+        show_cells.plan(title, placed, cells, seconds, workers)
         return
-    told = show_cells.running(plan.title, placed, cells)
+    told = show_cells.running(title, placed, cells)
     with ctrl_c("finishing these epochs, then saving") as stopped, told as heard:
         outcome = run_cells(folder, dataset, placed, local, heard, stopped)
     typer.echo(f"{folder}: {outcome.done} of {outcome.of} cells done")
@@ -140,7 +144,7 @@ def run(
 
 @app.command(epilog="Example: clbr experiment report experiments/overall.toml --data Youshu --seeds 3")
 def report(
-    spec: SpecFile,
+    specs: Specs,
     data: Data,
     out: Out = None,
     seeds: Seeds = None,
@@ -153,7 +157,8 @@ def report(
 ) -> None:
     """Tell what a specification gave so far: tables here, and a page, Markdown, CSV, LaTeX and figures in a folder.
 
-    Cells that were not run or failed are shown as such. The same cells always make the same files.
+    Cells that were not run or failed are shown as such. The same cells always make the same files. Of several
+    specifications each has its report, once a cell of it is done.
     """
     from clbr.cli import show, show_cells
     from clbr.experiments.report import Report
@@ -161,14 +166,23 @@ def report(
     from clbr.experiments.store import Store
     from clbr.experiments.tables import measured
 
-    asked = Asked(spec, data, out, seeds, models, arms, where)
-    plan, dataset, placed, folder = asked.plan()
+    asked = Asked(specs, data, out, seeds, models, arms, where)
+    dataset, folder, plans = asked.plan()
+    places = [to or folder / "reports" / path.stem for path in specs]
+    if len(set(places)) < len(places):
+        raise InputError(f"{places[0]}: a folder is for one report; report one specification after the other")
     if not (folder / "about.json").exists():
         raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
-    results = Results(plan, dataset, placed, Store(folder).open(dataset))
-    with show.progress("drawing", None) as heard:
-        made = Report(results, [asked.typed("run"), asked.typed("report")], heard)
-    files = made.write(to or folder / "reports" / spec.stem, spec.stem)
-    for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
-        show_cells.grid(grid)
-    typer.echo("\n".join(str(file) for file in files))
+    store = Store(folder).open(dataset)
+    begun = [any(store.is_done(one.cell) for one in placed) for _, placed in plans]
+    for path, place, (spec, placed), some in zip(specs, places, plans, begun, strict=True):
+        if any(begun) and not some:
+            typer.echo(f"{path}: no cell is done, so there is nothing to report", err=True)
+            continue
+        results = Results(spec, dataset, placed, store)
+        with show.progress(f"drawing {path.stem}", None) as heard:
+            made = Report(results, [asked.typed("run"), asked.typed("report")], heard)
+        files = made.write(place, path.stem)
+        for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
+            show_cells.grid(grid)
+        typer.echo("\n".join(str(file) for file in files))
