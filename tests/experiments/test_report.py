@@ -101,7 +101,7 @@ def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run,
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["s.toml", "s.toml"], "a folder is for one report"),
+        (["t.toml", "s.toml", "s.toml"], "cells/tiny/reports/s: a folder is for one report"),
         (["s.toml", "t.toml", "--to", "r"], "r: a folder is for one report"),
     ],
 )

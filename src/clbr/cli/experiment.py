@@ -1,4 +1,4 @@
-"""clbr experiment: run a specification, and report what it gave."""
+"""clbr experiment: run specifications, and report what they gave."""
 
 import shlex
 from dataclasses import dataclass
@@ -169,8 +169,8 @@ def report(
     asked = Asked(specs, data, out, seeds, models, arms, where)
     dataset, folder, plans = asked.plan()
     places = [to or folder / "reports" / path.stem for path in specs]
-    if len(set(places)) < len(places):
-        raise InputError(f"{places[0]}: a folder is for one report; report one specification after the other")
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise InputError(f"{twice[0]}: a folder is for one report; report one specification after the other")
     if not (folder / "about.json").exists():
         raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
     store = Store(folder).open(dataset)
