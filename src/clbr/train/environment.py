@@ -7,6 +7,7 @@ import platform
 import signal
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def use_threads(count: int | None) -> int:
 
 def start_deaf(process: BaseProcess) -> None:
     """Start a process that does not hear Ctrl-C, not even while it sets itself up: it is its parent's to hear."""
+    resource_tracker.ensure_running()  # the first process starts it, which would unblock the signal again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # which a new process takes over
     try:
         process.start()
