@@ -54,6 +54,17 @@ def test_lines_have_a_panel_for_each_setting_and_metric_and_a_dotted_base(tiny: 
     assert "<dc:date>" not in drawn.svg
 
 
+def test_lines_have_panels_of_each_models_own_settings(tiny: World, tmp_path: Path) -> None:
+    """Models at different levels in one panel would flatten each other's lines."""
+    arms = varied(ratio_ub=[0.1, 0.3])
+    arms["sampled"] = {"paradigm": "clbr", "models": ["bgcn"], "vary": [{"tau": [0.5, 1.0]}]}
+    plan = spec(models=["lightgcn", "bgcn"], arms=arms, figure="lines", metrics=["recall@20"])
+    drawn = lines(results_of(plan, tiny, tmp_path / "c"))
+    assert drawn is not None
+    assert panels(drawn) == 3
+    assert drawn.svg.count("<!-- lightgcn, R@20 (%) -->") == drawn.svg.count("<!-- bgcn, R@20 (%) -->") == 1
+
+
 def test_lines_need_something_that_varied(tiny: World, tmp_path: Path) -> None:
     plan = spec(arms=varied(tau=[0.5, 1.0]), figure="lines")
     assert lines(results_of(plan, tiny, tmp_path / "c", lambda one: None if one.point else 0.3)) is None

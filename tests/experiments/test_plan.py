@@ -46,6 +46,14 @@ def test_several_specifications_are_one_run_in_which_first_seeds_come_first(
     assert told == [(arm, seed) for seed in "01" for arm in ("original", "broken", "sparse", "most")]
 
 
+def test_of_several_specifications_the_wrong_one_is_named(run: Run, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SMALL)
+    (tmp_path / "t.toml").write_text(SMALL.replace("share = 0.5", "rtae = 0.5"))
+    code, _, err = run("experiment", "run", "s.toml", "t.toml", "--data", shop, "--dry-run")
+    assert code == 2
+    assert err.startswith("error: t.toml: arm sparse: ") and len(err.splitlines()) == 1
+
+
 def test_edits_without_effect_are_warned_of_once(run: Run, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         'title = "Idle"\nmodels = ["lightgcn"]\nseeds = 2\n[arms.clbr]\nparadigm = "clbr"\nsettings = { ratio_bi = 0.0 }\n'

@@ -98,6 +98,15 @@ def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run,
     assert out.index("s.html") < out.index("t.html")
 
 
+def test_a_report_that_cannot_be_made_does_not_keep_the_others(run: Run, made: Path) -> None:
+    pytest.importorskip("openTSNE")
+    (made / "t.toml").write_text((made / "s.toml").read_text().replace('"lines"', '"embeddings"'))
+    code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: ") and "the figure needs them" in err and len(err.splitlines()) == 1
+    assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -165,7 +174,9 @@ def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
     assert code == 0
     assert "Failed" not in out
     assert "1 seed." in out
-    assert "--seeds 1 --where tau=0.5" in (made / "r" / "s.md").read_text()
+    told = (made / "r" / "s.md").read_text()
+    assert "run s.toml --data shop --seeds 1 --where tau=0.5\n" in told
+    assert "report s.toml --data shop --seeds 1 --where tau=0.5 --to r\n" in told
 
 
 @pytest.mark.parametrize(

@@ -66,17 +66,26 @@ def test_a_failed_cell_is_kept_with_its_error_the_rest_go_on_and_it_alone_is_tri
     assert snapshot(tmp_path) == before
 
 
-def test_a_judge_without_its_weights_runs_again_only_where_it_is_needed(tiny: World, tmp_path: Path) -> None:
-    placed = cells(spec(seeds=1), tiny.dataset)
+def test_a_judge_without_its_run_is_trained_to_its_end_again_but_only_where_it_is_needed(
+    tiny: World, shop: Path, tmp_path: Path
+) -> None:
+    settings = {"epochs": 3}
+    arms = {"original": {"settings": settings}, "clbr": {"paradigm": "clbr", "settings": settings}}
+    placed = expand(spec(seeds=1, arms=arms), str(shop), tiny.dataset.fingerprint, "tiny")
     original, clbr = (one.cell for one in placed)
+    both = [original.key, clbr.key]
     store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "original" else None)
-    assert [cell.key for cell in pending(store, placed)] == [original.key, clbr.key]
-    weights = store.run(original) / BEST
-    weights.parent.mkdir(parents=True)
-    weights.write_bytes(b"")
+    assert [cell.key for cell in pending(store, placed)] == both
+
+    assert not work(store, original, Hooks(stop=lambda: True))  # after an epoch
+    assert (store.run(original) / BEST).exists()
+    assert [cell.key for cell in pending(store, placed)] == both
+    assert work(store, original, Hooks())
     assert [cell.key for cell in pending(store, placed)] == [clbr.key]
+
+    (store.run(original) / "last" / "state.json").write_text("?")
+    assert [cell.key for cell in pending(store, placed)] == both
     fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3)
-    weights.unlink()
     assert pending(store, placed) == []
 
 
@@ -90,6 +99,31 @@ def test_a_judge_that_was_done_stays_so_when_it_cannot_be_run_again(tiny: World,
     assert store.read(original) == before
     assert [(news.cell.key, news.state) for news in heard] == [(original.key, "failed"), (clbr.key, "failed")]
     assert (outcome.done, outcome.failed) == (1, {clbr.key: "it broke"})
+
+
+def test_why_a_judge_failed_is_told_of_what_it_was_to_judge(tiny: World, shop: Path, tmp_path: Path) -> None:
+    arms = {"clbr": {"paradigm": "clbr", "settings": {"epochs": 3, "rate": 1e30}}}
+    (placed,) = expand(spec(seeds=1, arms=arms), str(shop), tiny.dataset.fingerprint, "tiny")
+    outcome = run(tmp_path / "c", tiny.dataset, [placed], Local(1))
+    assert re.match(
+        r"lightgcn-original-0-\w+, which was to judge its pairs, failed: .*nan", outcome.failed[placed.cell.key]
+    )
+
+
+def test_where_not_even_a_failure_can_be_kept_the_rest_go_on(
+    tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full when the first cell fails, and has room again for the second."""
+    placed = cells(spec(seeds=1, arms={"one": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
+
+    def full(*anything: object) -> None:
+        raise InputError("no space left")
+
+    monkeypatch.setattr("clbr.experiments.run.fail", full)
+    noted = Noted([placed[0].cell.key])
+    noted.dataset = tiny.dataset  # type: ignore[assignment]
+    outcome = run(tmp_path / "c", tiny.dataset, placed, noted)
+    assert (outcome.done, outcome.of, outcome.failed) == (1, 2, {placed[0].cell.key: "it broke"})
 
 
 def test_two_experiments_in_one_folder_take_turns(tiny: World, tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         ),
         (GOOD + "vary = [{}]", "an empty table in vary"),
         (GOOD + "vary = [{ rate = [0.5, 0.1, 0.5] }]", "the values of 'rate': 0.5 is there twice; leave one out"),
+        (GOOD + "vary = [{ tau = [1.0, 2.0], 'tau+rate' = [0.5] }]", "vary together: tau is there twice"),
+        (GOOD + "vary = [{ 'tau+tau' = [0.5] }]", "vary together: tau is there twice"),
         (GOOD + 'models = ["lightgcn", "lightgcn"]', "models: lightgcn is there twice"),
         (GOOD.replace('["lightgcn"]', '["lightgcn", "lightgcn"]'), "models: lightgcn is there twice"),
         (GOOD.replace("[arms", 'metrics = ["ndcg@20", "ndcg@20"]\n[arms'), "metrics: ndcg@20 is there twice"),

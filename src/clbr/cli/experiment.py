@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Specs = Annotated[list[Path], typer.Argument(metavar="SPEC...", help="Specifications, as in experiments/.")]
+Specs = Annotated[list[Path], typer.Argument(metavar="SPEC", help="Specifications, as in experiments/.")]
 Data = Annotated[Path, typer.Option("--data", help="A data folder.", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
@@ -53,18 +53,23 @@ class Asked:
         if self.seeds:
             specs = [spec.model_copy(update={"seeds": self.seeds}) for spec in specs]
         dataset = load(self.data)
-        each = [expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name) for spec in specs]
+        each = []
+        for path, spec in zip(self.specs, specs, strict=True):
+            try:
+                each.append(expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name))
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from None
         every = [one for placed in each for one in placed]
         wanted = set(map(id, select(every, _names(self.models), _names(self.arms), _values(self.where or []))))
         parts = [[one for one in placed if id(one) in wanted] for placed in each]
         return dataset, self.out or Path("cells") / dataset.name, list(zip(specs, parts, strict=True))
 
-    def typed(self, command: str) -> str:
+    def typed(self, command: str, *more: str) -> str:
         """The command that asks another thing of the same."""
         options = ("data", "out", "seeds", "models", "arms")
         given = [word for name in options if (value := getattr(self, name)) for word in (f"--{name}", str(value))]
         chosen = [word for one in self.where or [] for word in ("--where", one)]
-        return f"clbr experiment {command} {shlex.join([*map(str, self.specs), *given, *chosen])}"
+        return f"clbr experiment {command} {shlex.join([*map(str, self.specs), *given, *chosen, *more])}"
 
 
 def _names(text: str) -> list[str]:
@@ -175,14 +180,22 @@ def report(
         raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
     store = Store(folder).open(dataset)
     begun = [any(store.is_done(one.cell) for one in placed) for _, placed in plans]
+    commands = [asked.typed("run"), asked.typed("report", *(("--to", str(to)) if to else ()))]
+    refused = []
     for path, place, (spec, placed), some in zip(specs, places, plans, begun, strict=True):
         if any(begun) and not some:
             typer.echo(f"{path}: no cell is done, so there is nothing to report", err=True)
             continue
-        results = Results(spec, dataset, placed, store)
-        with show.progress(f"drawing {path.stem}", None) as heard:
-            made = Report(results, [asked.typed("run"), asked.typed("report")], heard)
-        files = made.write(place, path.stem)
+        try:
+            results = Results(spec, dataset, placed, store)
+            with show.progress(f"drawing {path.stem}", None) as heard:
+                made = Report(results, commands, heard)
+            files = made.write(place, path.stem)
+        except InputError as error:  # the others are made all the same
+            refused.append(f"{path}: {error}")
+            continue
         for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
             show_cells.grid(grid)
         typer.echo("\n".join(str(file) for file in files))
+    if refused:
+        raise InputError("; ".join(refused))

@@ -1,6 +1,7 @@
 """A figure of settings that vary by themselves: a metric against each."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from clbr.experiments.drawing import (
@@ -24,26 +25,28 @@ WIDE = 3
 
 
 def lines(results: Results) -> Drawn | None:
-    """A metric against each varied setting by itself, a row of panels for each metric; the base arm dotted."""
-    keys = list(dict.fromkeys(next(iter(group.point)) for group in results.done if group.point))
+    """A metric against each varied setting by itself, for each model and metric in panels; the base arm dotted."""
+    keys: dict[str, list[str]] = {}
+    for model, key in dict.fromkeys((group.model, next(iter(group.point))) for group in results.done if group.point):
+        keys.setdefault(model, []).append(key)
     if not keys:
         return None
-    spec, wide = results.spec, min(WIDE, len(keys))
-    high = -(-len(keys) // wide)
-    figure = new_figure(high * len(spec.metrics), wide)
-    panels = figure.subplots(high * len(spec.metrics), wide, squeeze=False, sharey=False)
+    spec, most = results.spec, max(map(len, keys.values()))
+    wide = min(WIDE, most)
+    blocks, high = list(product(keys, spec.metrics)), -(-most // wide)
+    figure = new_figure(high * len(blocks), wide)
+    panels = figure.subplots(high * len(blocks), wide, squeeze=False, sharey=False)
     for axes in panels.flat:
         axes.set_visible(False)
     drawn = []
-    for row, metric in enumerate(spec.metrics):
-        for number, key in enumerate(keys):
-            axes = panels[row * high + number // wide, number % wide]
-            _line_panel(axes, results, key, metric)
-            if number % wide == 0:
-                axes.set_ylabel(f"{short(metric)} (%)", fontsize=8)
-            drawn.append(axes)
-    for row in range(high * len(spec.metrics)):
-        _same_heights([axes for axes in panels[row] if axes.get_visible()])
+    for (model, metric), block in zip(blocks, panels.reshape(len(blocks), -1), strict=True):
+        mine = block[: len(keys[model])]
+        for axes, key in zip(mine, keys[model], strict=True):
+            _line_panel(axes, [group for group in results.done if group.model == model], spec.base, key, metric)
+        for axes in mine[::wide]:
+            axes.set_ylabel(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
+        _same_heights(mine, wide)
+        drawn.extend(mine)
     figure.align_ylabels()
     legend(figure, drawn)
     caption = f"{standing(results)}.{bars(results.done)} Dotted: {spec.base}."
@@ -51,25 +54,26 @@ def lines(results: Results) -> Drawn | None:
     return Drawn("lines", to_svg(figure, "lines"), grid)
 
 
-def _line_panel(axes: Any, results: Results, key: str, metric: str) -> None:
+def _line_panel(axes: Any, groups: Sequence[Group], base: str, key: str, metric: str) -> None:
+    """One model's lines along one setting."""
     axes.set_visible(True)
     series: dict[str, list[Group]] = {}
-    for group in results.done:
+    for group in groups:
         if group.point and next(iter(group.point)) == key:
-            series.setdefault(f"{group.model}, {group.line(key)}", []).append(group)
+            series.setdefault(group.line(key), []).append(group)
     values = sorted({group.point[key] for groups in series.values() for group in groups}, key=in_order)
     places, numeric = positions(values)
-    for (label, groups), (grey, dash, marker) in zip(series.items(), STYLES * len(series), strict=False):
-        groups.sort(key=lambda group: in_order(group.point[key]))
-        x = [places[values.index(group.point[key])] for group in groups]
-        y = [100 * group.mean(metric) for group in groups]
-        sds = [100 * (group.sd(metric) or 0) for group in groups]
+    for (label, mine), (grey, dash, marker) in zip(series.items(), STYLES * len(series), strict=False):
+        mine.sort(key=lambda group: in_order(group.point[key]))
+        x = [places[values.index(group.point[key])] for group in mine]
+        y = [100 * group.mean(metric) for group in mine]
+        sds = [100 * (group.sd(metric) or 0) for group in mine]
         style = {"color": grey, "linestyle": dash, "marker": marker, "markersize": 3.2, "linewidth": 1.1}
         axes.errorbar(x, y, sds if any(sds) else None, capsize=1.8, elinewidth=0.7, label=plain_text(label), **style)
-    bases = [group for group in results.done if group.arm == results.spec.base and not group.point]
-    for group, (grey, _, _) in zip(bases, STYLES * len(bases), strict=False):
-        label = plain_text(f"{group.model}, {group.arm}")
-        axes.axhline(100 * group.mean(metric), color=grey, linestyle=":", linewidth=1.2, label=label)
+    for group in groups:
+        if group.arm == base and not group.point:
+            style = {"color": "black", "linestyle": ":", "linewidth": 1.2}
+            axes.axhline(100 * group.mean(metric), label=plain_text(base), **style)
     if numeric and is_log(places):
         log_axis(axes)
     elif not numeric:
@@ -78,10 +82,9 @@ def _line_panel(axes: Any, results: Results, key: str, metric: str) -> None:
     tidy(axes)
 
 
-def _same_heights(row: Sequence[Any]) -> None:
-    """Panels of a row have one scale, so that they can be compared by eye."""
-    low, high = min(axes.get_ylim()[0] for axes in row), max(axes.get_ylim()[1] for axes in row)
-    for axes in row:
+def _same_heights(panels: Sequence[Any], wide: int) -> None:
+    """Panels of one metric have one scale, so that they can be compared by eye."""
+    low, high = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
+    for place, axes in enumerate(panels):
         axes.set_ylim(low, high)
-    for axes in row[1:]:
-        axes.tick_params(labelleft=False)
+        axes.tick_params(labelleft=place % wide == 0)

@@ -55,7 +55,7 @@ class Local:
         """A process for each cell: what it holds ends with it, and what kills it kills no other."""
         context = get_context("spawn")
         halt = context.Event()
-        waiting, running, lost = list(cells), list[_Running](), set[str]()
+        waiting, running, lost = list(cells), list[_Running](), dict[str, str]()
         try:
             while waiting or running:
                 if stop():
@@ -72,7 +72,7 @@ class Local:
                 wait([one.pipe for one in running], LOOK_SECONDS)
                 ended = [one for one in running if one.listen(heard)]
                 running = [one for one in running if one not in ended]
-                lost |= {one.cell.key for one in ended if one.last.state != "done"}
+                lost |= {one.cell.key: one.last.error for one in ended if one.last.state != "done"}
         except KeyboardInterrupt:  # at once: what is lost is done again
             for one in running:
                 one.process.terminate()
@@ -107,8 +107,10 @@ class _Running:
         return False
 
 
-def _next(waiting: list[Cell], running: list[_Running], lost: set[str], heard: Callable[[News], None]) -> Cell | None:
-    """Take the first cell whose judge is not still to come; those whose judge is lost are given up."""
+def _next(
+    waiting: list[Cell], running: list[_Running], lost: dict[str, str], heard: Callable[[News], None]
+) -> Cell | None:
+    """Take the first cell whose judge is not still to come; those whose judge is lost, and why, are given up."""
     to_come = {cell.key for cell in waiting} | {one.cell.key for one in running}
     for cell in list(waiting):
         judge = cell.judge.key if cell.judge else None
@@ -117,8 +119,8 @@ def _next(waiting: list[Cell], running: list[_Running], lost: set[str], heard: C
         waiting.remove(cell)
         if judge not in lost:
             return cell
-        lost.add(cell.key)
-        heard(News(cell, "failed", error=f"the cell that was to judge its pairs failed: {judge}"))
+        lost[cell.key] = f"{judge}, which was to judge its pairs, failed: {lost[judge]}"
+        heard(News(cell, "failed", error=lost[cell.key]))
     return None
 
 

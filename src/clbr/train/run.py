@@ -248,9 +248,14 @@ def _refuse_selection(selection: Path, config: RunConfig, dataset: BundleDataset
         raise InputError(f"{selection}: is a run of {given.model}, and pairs are to be judged by {config.model}")
     if read_origin(selection).fingerprint != dataset.fingerprint:
         raise InputError(f"{selection}: was trained on other data than {config.data or dataset.name}")
-    if not (selection / BEST).exists() or not _read_counters(selection).finished(given.train):
+    if not is_trained(selection):
         raise InputError(f"{selection}: is not trained to its end; first: clbr train --resume {selection}")
     read_model(selection / BEST, make_model(given.model, given.settings, dataset))
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a run has come to its end and has its best weights."""
+    return (folder / BEST).exists() and _read_counters(folder).finished(read_config(folder).train)
 
 
 def _read_counters(folder: Path) -> Counters:
