@@ -11,7 +11,7 @@ from invented import cells, fill
 GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[arms.original]\n'
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
 def test_every_specification_that_comes_along_can_be_read(path: Path) -> None:
     assert read_spec(path).base == ("clbr" if path.stem == "controls" else "original")
 
