@@ -62,6 +62,7 @@ def test_lines_have_panels_of_each_models_own_settings(tiny: World, tmp_path: Pa
     drawn = lines(results_of(plan, tiny, tmp_path / "c"))
     assert drawn is not None
     assert panels(drawn) == 3
+    assert drawn.svg.count("stroke: #8a8a8a") >= 2  # sampled is the second arm, alone in its panel as in the legend
     assert drawn.svg.count("<!-- lightgcn, R@20 (%) -->") == drawn.svg.count("<!-- bgcn, R@20 (%) -->") == 1
 
 

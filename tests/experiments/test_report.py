@@ -1,5 +1,6 @@
 """The report as one types it, and what is in its files."""
 
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -105,6 +106,32 @@ def test_a_report_that_cannot_be_made_does_not_keep_the_others(run: Run, made: P
     assert code == 2
     assert err.startswith("error: t.toml: ") and "the figure needs them" in err and len(err.splitlines()) == 1
     assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
+
+
+def test_a_record_of_another_version_keeps_its_own_report_alone(run: Run, made: Path, tiny: World) -> None:
+    (made / "t.toml").write_text(SPEC.replace("[arms.original]", "[arms.original]\nsettings = { rate = 0.5 }"))
+    placed = expand(read_spec(made / "t.toml"), "x", tiny.dataset.fingerprint, "tiny")
+    fill(made / "cells" / "tiny", tiny.dataset, placed[:1], lambda one: 0.3)
+    record = made / "cells" / "tiny" / "cells" / f"{placed[0].cell.key}.json"
+    told = json.loads(record.read_text())
+    told["config"]["train"]["patience"] = 7
+    record.write_text(json.dumps(told))
+    code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: ") and "made by another version" in err and len(err.splitlines()) == 1
+    assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
+
+
+def test_several_specifications_without_a_cell_are_one_line(run: Run, made: Path) -> None:
+    for name in ("t", "u"):
+        (made / f"{name}.toml").write_text(
+            SPEC.replace("[arms.original]", "[arms.original]\nsettings = { rate = 0.5 }").replace(
+                "vary = [", "settings = { rate = 0.5 }\nvary = ["
+            )
+        )
+    code, _, err = run("experiment", "report", "t.toml", "u.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: no cell is done") and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

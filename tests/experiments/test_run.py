@@ -110,20 +110,15 @@ def test_why_a_judge_failed_is_told_of_what_it_was_to_judge(tiny: World, shop: P
     )
 
 
-def test_where_not_even_a_failure_can_be_kept_the_rest_go_on(
-    tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that is full when the first cell fails, and has room again for the second."""
+def test_where_not_even_a_failure_can_be_kept_the_rest_go_on(tiny: World, tmp_path: Path) -> None:
+    """As on a full disk; here a file is in the way."""
     placed = cells(spec(seeds=1, arms={"one": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
 
-    def full(*anything: object) -> None:
-        raise InputError("no space left")
-
-    monkeypatch.setattr("clbr.experiments.run.fail", full)
-    noted = Noted([placed[0].cell.key])
-    noted.dataset = tiny.dataset  # type: ignore[assignment]
-    outcome = run(tmp_path / "c", tiny.dataset, placed, noted)
-    assert (outcome.done, outcome.of, outcome.failed) == (1, 2, {placed[0].cell.key: "it broke"})
+    Store(tmp_path / "c").open(tiny.dataset)
+    (tmp_path / "c" / "cells").write_text("in the way")
+    outcome = run(tmp_path / "c", tiny.dataset, placed, Noted([one.cell.key for one in placed]))
+    assert (outcome.done, outcome.of) == (0, 2)
+    assert outcome.failed == {one.cell.key: "it broke" for one in placed}
 
 
 def test_two_experiments_in_one_folder_take_turns(tiny: World, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD + "vary = [{}]", "an empty table in vary"),
         (GOOD + "vary = [{ rate = [0.5, 0.1, 0.5] }]", "the values of 'rate': 0.5 is there twice; leave one out"),
         (GOOD + "vary = [{ tau = [1.0, 2.0], 'tau+rate' = [0.5] }]", "vary together: tau is there twice"),
+        (GOOD + "vary = [{ 'tau+' = [1], 'rate+' = [2] }]", "'tau+' varies: expected the name of a setting on each"),
         (GOOD + "vary = [{ 'tau+tau' = [0.5] }]", "vary together: tau is there twice"),
         (GOOD + 'models = ["lightgcn", "lightgcn"]', "models: lightgcn is there twice"),
         (GOOD.replace('["lightgcn"]', '["lightgcn", "lightgcn"]'), "models: lightgcn is there twice"),

@@ -179,14 +179,13 @@ def report(
     if not (folder / "about.json").exists():
         raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
     store = Store(folder).open(dataset)
-    begun = [any(store.is_done(one.cell) for one in placed) for _, placed in plans]
     commands = [asked.typed("run"), asked.typed("report", *(("--to", str(to)) if to else ()))]
-    refused = []
-    for path, place, (spec, placed), some in zip(specs, places, plans, begun, strict=True):
-        if any(begun) and not some:
-            typer.echo(f"{path}: no cell is done, so there is nothing to report", err=True)
-            continue
+    idle, refused = [], []
+    for path, place, (spec, placed) in zip(specs, places, plans, strict=True):
         try:
+            if len(specs) > 1 and not any(store.is_done(one.cell) for one in placed):
+                idle.append(f"{path}: no cell is done, so there is nothing to report")
+                continue
             results = Results(spec, dataset, placed, store)
             with show.progress(f"drawing {path.stem}", None) as heard:
                 made = Report(results, commands, heard)
@@ -197,5 +196,7 @@ def report(
         for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
             show_cells.grid(grid)
         typer.echo("\n".join(str(file) for file in files))
-    if refused:
-        raise InputError("; ".join(refused))
+    if refused or len(idle) == len(specs):
+        raise InputError("; ".join(refused + idle))
+    for told in idle:
+        typer.echo(told, err=True)

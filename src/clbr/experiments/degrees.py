@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.experiments.drawing import STYLES, Drawn, legend, new_figure, plain_text, tidy, to_svg
+from clbr.experiments.drawing import Drawn, legend, new_figure, plain_text, styles, tidy, to_svg
 from clbr.experiments.grid import Grid, plain
 from clbr.experiments.results import Group, Results, common_seeds
 from clbr.experiments.spec import SHARE
@@ -78,15 +78,15 @@ def _by_share(results: Results) -> Drawn | None:
     models, metrics = list(dict.fromkeys(group.model for group in groups)), results.spec.metrics
     figure = new_figure(len(models), len(metrics), (1.95, 1.8))
     panels = figure.subplots(len(models), len(metrics), squeeze=False)
+    looks = styles(group.line(SHARE) for group in groups)
     for row, model in zip(panels, models, strict=True):
         arms = list(dict.fromkeys(group.line(SHARE) for group in groups if group.model == model))
         for axes, metric in zip(row, metrics, strict=True):
-            for arm, (grey, dash, marker) in zip(arms, STYLES * len(arms), strict=False):
+            for arm in arms:
                 mine = sorted((g for g in groups if (g.model, g.line(SHARE)) == (model, arm)), key=lambda g: g.share)
                 x, y = [100 * g.share for g in mine], [100 * g.mean(metric) for g in mine]
                 sds = [100 * (g.sd(metric) or 0) for g in mine]
-                style = {"color": grey, "linestyle": dash, "marker": marker} | BARS
-                axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(arm), **style)
+                axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(arm), **BARS, **looks[arm])
             axes.set_title(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
             tidy(axes)
     for axes in panels[-1]:

@@ -1,7 +1,7 @@
 """How figures of a report look: print, readable in grey, the same bytes every time."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import Any
@@ -34,6 +34,13 @@ class Drawn:
     name: str
     svg: str
     grid: Grid
+
+
+def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """How the line of each label looks, the same in every panel."""
+    names = list(dict.fromkeys(labels))
+    looks = zip(names, STYLES * len(names), strict=False)
+    return {name: {"color": grey, "linestyle": dash, "marker": marker} for name, (grey, dash, marker) in looks}
 
 
 def new_figure(rows: int, columns: int, panel: tuple[float, float] = PANEL) -> Any:

@@ -5,7 +5,6 @@ from itertools import product
 from typing import Any
 
 from clbr.experiments.drawing import (
-    STYLES,
     Drawn,
     in_order,
     is_log,
@@ -14,6 +13,7 @@ from clbr.experiments.drawing import (
     new_figure,
     plain_text,
     positions,
+    styles,
     tidy,
     to_svg,
 )
@@ -22,6 +22,7 @@ from clbr.experiments.tables import bars, by_group, short, standing
 
 WIDE = 3
 """Panels beside each other."""
+BARS: dict[str, Any] = {"markersize": 3.2, "linewidth": 1.1, "capsize": 1.8, "elinewidth": 0.7}
 
 
 def lines(results: Results) -> Drawn | None:
@@ -38,11 +39,11 @@ def lines(results: Results) -> Drawn | None:
     panels = figure.subplots(high * len(blocks), wide, squeeze=False, sharey=False)
     for axes in panels.flat:
         axes.set_visible(False)
-    drawn = []
+    drawn, looks = [], styles(group.line(next(iter(group.point))) for group in results.done if group.point)
     for (model, metric), block in zip(blocks, panels.reshape(len(blocks), -1), strict=True):
         mine = block[: len(keys[model])]
         for axes, key in zip(mine, keys[model], strict=True):
-            _line_panel(axes, [group for group in results.done if group.model == model], spec.base, key, metric)
+            _line_panel(axes, [group for group in results.done if group.model == model], spec.base, key, metric, looks)
         for axes in mine[::wide]:
             axes.set_ylabel(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
         _same_heights(mine, wide)
@@ -54,7 +55,9 @@ def lines(results: Results) -> Drawn | None:
     return Drawn("lines", to_svg(figure, "lines"), grid)
 
 
-def _line_panel(axes: Any, groups: Sequence[Group], base: str, key: str, metric: str) -> None:
+def _line_panel(
+    axes: Any, groups: Sequence[Group], base: str, key: str, metric: str, looks: dict[str, dict[str, Any]]
+) -> None:
     """One model's lines along one setting."""
     axes.set_visible(True)
     series: dict[str, list[Group]] = {}
@@ -63,17 +66,16 @@ def _line_panel(axes: Any, groups: Sequence[Group], base: str, key: str, metric:
             series.setdefault(group.line(key), []).append(group)
     values = sorted({group.point[key] for groups in series.values() for group in groups}, key=in_order)
     places, numeric = positions(values)
-    for (label, mine), (grey, dash, marker) in zip(series.items(), STYLES * len(series), strict=False):
+    for label, mine in series.items():
         mine.sort(key=lambda group: in_order(group.point[key]))
         x = [places[values.index(group.point[key])] for group in mine]
         y = [100 * group.mean(metric) for group in mine]
         sds = [100 * (group.sd(metric) or 0) for group in mine]
-        style = {"color": grey, "linestyle": dash, "marker": marker, "markersize": 3.2, "linewidth": 1.1}
-        axes.errorbar(x, y, sds if any(sds) else None, capsize=1.8, elinewidth=0.7, label=plain_text(label), **style)
+        axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(label), **BARS, **looks[label])
     for group in groups:
         if group.arm == base and not group.point:
-            style = {"color": "black", "linestyle": ":", "linewidth": 1.2}
-            axes.axhline(100 * group.mean(metric), label=plain_text(base), **style)
+            dotted = {"color": "black", "linestyle": ":", "linewidth": 1.2}
+            axes.axhline(100 * group.mean(metric), label=plain_text(base), **dotted)
     if numeric and is_log(places):
         log_axis(axes)
     elif not numeric:

@@ -37,13 +37,13 @@ class Arm(Config):
         for table in self.vary:
             if not table:
                 raise ValueError("an empty table in vary: give it a setting with values, or leave it out")
-            _refuse_twice("settings that vary together", [name for key in table for name in key.split("+")])
             for key, values in table.items():
                 if not all(key.split("+")):
                     raise ValueError(f"'{key}' varies: expected the name of a setting on each side of the +")
                 if not values:
                     raise ValueError(f"'{key}' varies over nothing: give it values")
                 _refuse_twice(f"the values of '{key}'", values)
+            _refuse_twice("settings that vary together", [name for key in table for name in key.split("+")])
         return self
 
     def points(self) -> list[Point]:

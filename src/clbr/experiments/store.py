@@ -39,10 +39,7 @@ class Store:
         """Begin the folder, or see that it is of this data set and layout."""
         if self.begun(dataset):
             return self
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.folder}: cannot be written ({error.strerror})") from None
+        _make(self.folder)
         about = {"layout": LAYOUT, "data": {"name": dataset.name, "fingerprint": dataset.fingerprint}}
         write_whole(self.folder / "about.json", (json.dumps(about, indent=2) + "\n").encode())
         return self
@@ -101,7 +98,7 @@ class Store:
 
     def write(self, record: Record, tested: PerUser | None = None) -> None:
         """Keep a record; what it says user by user first, so that no record is without it."""
-        (self.folder / "cells").mkdir(exist_ok=True)
+        _make(self.folder / "cells")
         self.drawn(record.key).unlink(missing_ok=True)
         path = self.folder / "cells" / f"{record.key}.json"
         if tested is not None:
@@ -120,3 +117,10 @@ class Store:
             raise InputError(f"{path}: lacks {', '.join(missing)}; {remedy}")
         found = np.unpackbits(arrays["found"]).astype(bool)
         return PerUser({name: arrays[name].astype(np.float64) for name in HEADLINE}, found)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
