@@ -22,7 +22,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 HOST = {"host": "127.0.0.1"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # for each test: Schemathesis ends the application after it, and the desk with it
 def operations(artefact_of: Callable[[str], Path]) -> Iterator[list[schemathesis.APIOperation]]:
     folder = artefact_of("crosscbr")
     desk = Desk(folder)
