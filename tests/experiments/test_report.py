@@ -29,6 +29,9 @@ vary = [{ tau = [0.5, 1.0] }]
 """
 
 
+LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { rate = 0.5 }\n'
+
+
 class Tags(HTMLParser):
     """What a page consists of, and whether every tag is closed."""
 
@@ -89,8 +92,7 @@ def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Pa
 
 def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run, made: Path) -> None:
     (made / "t.toml").write_text((made / "s.toml").read_text())
-    later = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { rate = 0.5 }\n'
-    (made / "later.toml").write_text(later)
+    (made / "later.toml").write_text(LATER)
     reports = made / "cells" / "tiny" / "reports"
     code, out, err = run("experiment", "report", "later.toml", "s.toml", "t.toml", "--data", "shop")
     assert (code, err) == (0, "later.toml: no cell is done, so there is nothing to report\n")
@@ -109,7 +111,7 @@ def test_a_report_that_cannot_be_made_does_not_keep_the_others(run: Run, made: P
 
 
 def test_a_record_of_another_version_keeps_its_own_report_alone(run: Run, made: Path, tiny: World) -> None:
-    (made / "t.toml").write_text(SPEC.replace("[arms.original]", "[arms.original]\nsettings = { rate = 0.5 }"))
+    (made / "t.toml").write_text(LATER)
     placed = expand(read_spec(made / "t.toml"), "x", tiny.dataset.fingerprint, "tiny")
     fill(made / "cells" / "tiny", tiny.dataset, placed[:1], lambda one: 0.3)
     record = made / "cells" / "tiny" / "cells" / f"{placed[0].cell.key}.json"
@@ -124,11 +126,7 @@ def test_a_record_of_another_version_keeps_its_own_report_alone(run: Run, made: 
 
 def test_several_specifications_without_a_cell_are_one_line(run: Run, made: Path) -> None:
     for name in ("t", "u"):
-        (made / f"{name}.toml").write_text(
-            SPEC.replace("[arms.original]", "[arms.original]\nsettings = { rate = 0.5 }").replace(
-                "vary = [", "settings = { rate = 0.5 }\nvary = ["
-            )
-        )
+        (made / f"{name}.toml").write_text(LATER)
     code, _, err = run("experiment", "report", "t.toml", "u.toml", "--data", "shop")
     assert code == 2
     assert err.startswith("error: t.toml: no cell is done") and len(err.splitlines()) == 1

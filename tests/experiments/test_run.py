@@ -83,7 +83,12 @@ def test_a_judge_without_its_run_is_trained_to_its_end_again_but_only_where_it_i
     assert work(store, original, Hooks())
     assert [cell.key for cell in pending(store, placed)] == [clbr.key]
 
-    (store.run(original) / "last" / "state.json").write_text("?")
+    state = store.run(original) / "last" / "state.json"
+    whole = state.read_text()
+    state.write_text("?")
+    assert [cell.key for cell in pending(store, placed)] == both
+    state.write_text(whole)
+    (store.run(original) / BEST).unlink()
     assert [cell.key for cell in pending(store, placed)] == both
     fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3)
     assert pending(store, placed) == []
@@ -113,7 +118,6 @@ def test_why_a_judge_failed_is_told_of_what_it_was_to_judge(tiny: World, shop: P
 def test_where_not_even_a_failure_can_be_kept_the_rest_go_on(tiny: World, tmp_path: Path) -> None:
     """As on a full disk; here a file is in the way."""
     placed = cells(spec(seeds=1, arms={"one": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
-
     Store(tmp_path / "c").open(tiny.dataset)
     (tmp_path / "c" / "cells").write_text("in the way")
     outcome = run(tmp_path / "c", tiny.dataset, placed, Noted([one.cell.key for one in placed]))

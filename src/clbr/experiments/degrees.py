@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.experiments.drawing import Drawn, legend, new_figure, plain_text, styles, tidy, to_svg
+from clbr.experiments.drawing import Drawn, legend, new_figure, plain_text, styles, tidy, to_svg, with_bars
 from clbr.experiments.grid import Grid, plain
 from clbr.experiments.results import Group, Results, common_seeds
 from clbr.experiments.spec import SHARE
@@ -19,7 +19,6 @@ EDGES = (0, 1, 2, 4, 8, 16, 32, 64)
 """Where classes of degrees begin; the last has no end."""
 FEW = 20
 """Classes of fewer nodes are not drawn."""
-BARS: dict[str, Any] = {"markersize": 3, "linewidth": 1.0, "capsize": 1.5, "elinewidth": 0.7}
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,8 @@ def _by_share(results: Results) -> Drawn | None:
         for axes, metric in zip(row, metrics, strict=True):
             for arm in arms:
                 mine = sorted((g for g in groups if (g.model, g.line(SHARE)) == (model, arm)), key=lambda g: g.share)
-                x, y = [100 * g.share for g in mine], [100 * g.mean(metric) for g in mine]
-                sds = [100 * (g.sd(metric) or 0) for g in mine]
-                axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(arm), **BARS, **looks[arm])
+                x, means, sds = zip(*((100 * g.share, g.mean(metric), g.sd(metric)) for g in mine), strict=True)
+                with_bars(axes, x, means, sds, label=plain_text(arm), **looks[arm])
             axes.set_title(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
             tidy(axes)
     for axes in panels[-1]:
@@ -126,10 +124,9 @@ def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, m
     for line, (model, arm) in zip(panels, rows, strict=True):
         for axes, share in zip(line, shares, strict=True):
             mine = [g for g in shown if (g.group.model, g.group.line(SHARE), g.group.share) == (model, arm, share)]
-            x, y = [kinds.index(gain.kind) for gain in mine], [100 * mean(gain.values) for gain in mine]
-            sds = [100 * (gain.sd or 0) for gain in mine]
+            x, means = [kinds.index(gain.kind) for gain in mine], [mean(gain.values) for gain in mine]
             axes.axhline(0, color="black", linestyle=":", linewidth=0.9)
-            axes.errorbar(x, y, sds if any(sds) else None, color="#222222", marker="o", **BARS)
+            with_bars(axes, x, means, [gain.sd for gain in mine], color="#222222", marker="o")
             axes.set_title(plain_text(f"{model}, {arm}, {100 * share:g} %"), fontsize=7.5)
             axes.set_xticks(range(len(kinds)), [class_name(kind) for kind in kinds], rotation=60)
             tidy(axes)

@@ -43,6 +43,12 @@ def styles(labels: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {name: {"color": grey, "linestyle": dash, "marker": marker} for name, (grey, dash, marker) in looks}
 
 
+def with_bars(axes: Any, x: Sequence[float], means: Sequence[float], sds: Sequence[float | None], **style: Any) -> None:
+    """A line in percent, with bars of a standard deviation where there is one."""
+    y, bars = [100 * value for value in means], [100 * (sd or 0) for sd in sds]
+    axes.errorbar(x, y, bars if any(bars) else None, markersize=3, linewidth=1.0, capsize=1.5, elinewidth=0.7, **style)
+
+
 def new_figure(rows: int, columns: int, panel: tuple[float, float] = PANEL) -> Any:
     """An empty figure of so many panels; needs matplotlib."""
     require("matplotlib", "plot")

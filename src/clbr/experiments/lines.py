@@ -16,13 +16,13 @@ from clbr.experiments.drawing import (
     styles,
     tidy,
     to_svg,
+    with_bars,
 )
 from clbr.experiments.results import Group, Results
 from clbr.experiments.tables import bars, by_group, short, standing
 
 WIDE = 3
 """Panels beside each other."""
-BARS: dict[str, Any] = {"markersize": 3.2, "linewidth": 1.1, "capsize": 1.8, "elinewidth": 0.7}
 
 
 def lines(results: Results) -> Drawn | None:
@@ -69,9 +69,8 @@ def _line_panel(
     for label, mine in series.items():
         mine.sort(key=lambda group: in_order(group.point[key]))
         x = [places[values.index(group.point[key])] for group in mine]
-        y = [100 * group.mean(metric) for group in mine]
-        sds = [100 * (group.sd(metric) or 0) for group in mine]
-        axes.errorbar(x, y, sds if any(sds) else None, label=plain_text(label), **BARS, **looks[label])
+        means, sds = [group.mean(metric) for group in mine], [group.sd(metric) for group in mine]
+        with_bars(axes, x, means, sds, label=plain_text(label), **looks[label])
     for group in groups:
         if group.arm == base and not group.point:
             dotted = {"color": "black", "linestyle": ":", "linewidth": 1.2}
