@@ -1,6 +1,6 @@
 import pytest
 
-from clbr.errors import InputError, require
+from clbr.errors import InputError, found_in, require
 
 
 def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
@@ -10,3 +10,14 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
 
 def test_a_package_that_is_there_is_given() -> None:
     assert require("json", "plot").dumps([1]) == "[1]"
+
+
+def test_where_bad_input_was_found_is_told_from_the_outside_in() -> None:
+    with (
+        pytest.raises(InputError, match=r"^s.toml: arm clbr: no such thing$"),
+        found_in("s.toml"),
+        found_in("arm clbr"),
+    ):
+        raise InputError("no such thing")
+    with pytest.raises(KeyError), found_in("s.toml"):  # a fault of ours stays one
+        raise KeyError("ours")

@@ -1,5 +1,7 @@
-"""The one error that bad input raises, and the message for a missing optional package."""
+"""The one error that bad input raises, where it was found, and the message for a missing optional package."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
@@ -9,6 +11,15 @@ class InputError(ValueError):
 
     The command line prints it as one line and exits with code 2.
     """
+
+
+@contextmanager
+def found_in(place: object) -> Iterator[None]:
+    """Say of bad input where it was found: in which file, in which part of it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 
 from clbr.cli.options import MovedData
 from clbr.cli.train import Threads
-from clbr.errors import InputError
+from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
     from clbr.serve.artefact import Artefact
@@ -124,10 +124,8 @@ def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
 
     # utf-8-sig: spreadsheets put a mark before the first line
     lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
-    try:
+    with found_in(path):
         return [opened.bundles.index(line) for line in lines if line]
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 class OneSwap(TyperCommand):

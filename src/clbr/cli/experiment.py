@@ -9,7 +9,7 @@ import typer
 
 from clbr.cli.options import ctrl_c
 from clbr.cli.train import Threads
-from clbr.errors import InputError
+from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
@@ -55,10 +55,8 @@ class Asked:
         dataset = load(self.data)
         each = []
         for path, spec in zip(self.specs, specs, strict=True):
-            try:
+            with found_in(path):
                 each.append(expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name))
-            except InputError as error:
-                raise InputError(f"{path}: {error}") from None
         every = [one for placed in each for one in placed]
         wanted = set(map(id, select(every, _names(self.models), _names(self.arms), _values(self.where or []))))
         parts = [[one for one in placed if id(one) in wanted] for placed in each]

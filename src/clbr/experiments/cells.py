@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from clbr.config import nearest
-from clbr.errors import InputError
+from clbr.errors import InputError, found_in
 from clbr.experiments.spec import SHARE, Point, Spec
 from clbr.models.registry import find_model
 from clbr.train.settings import RunConfig, compose
@@ -73,12 +73,10 @@ def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
                 for point in arm.points():
                     changes = arm.settings | _spread(point)
                     share = changes.pop(SHARE, 1.0)
-                    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-                        raise InputError(f"arm {arm_name}: share {share}: expected a number above 0, 1 at most")
-                    try:
+                    with found_in(f"arm {arm_name}"):
+                        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+                            raise InputError(f"share {share}: expected a number above 0, 1 at most")
                         config = compose(data, model, preset=preset, changes=changes, seed=seed, paradigm=arm.paradigm)
-                    except InputError as error:
-                        raise InputError(f"arm {arm_name}: {error}") from None
                     placed.append(Placed(Cell(config, float(share), fingerprint), arm_name, point))
     return placed
 

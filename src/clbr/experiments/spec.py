@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
-from clbr.errors import InputError
+from clbr.errors import InputError, found_in
 from clbr.evaluation.metrics import HEADLINE, Headline
 from clbr.models.registry import find_model
 from clbr.train.settings import PARADIGMS
@@ -106,9 +106,7 @@ def read_spec(path: Path) -> Spec:
     if path.suffix != ".toml":
         raise InputError(f"{path}: expected a specification, a file that ends in .toml")
     spec = Spec.from_toml(path)
-    for model in spec.models:
-        try:
+    with found_in(path):
+        for model in spec.models:
             find_model(model)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
     return spec
