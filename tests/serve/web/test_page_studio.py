@@ -122,3 +122,17 @@ def test_all_who_come_can_be_shown(look: Look) -> None:
         "and 6 readers more",
     ]
     assert page.evaluate("document.activeElement.textContent") == "Person 12"
+
+
+def test_on_a_phone_a_bar_leads_to_the_answer_and_nothing_moves_when_it_goes(look: Look, service: Service) -> None:
+    """A page that grew shorter under a finger would take the tap away from the button below it."""
+    item = service.ask(f"/api/bundle?id={BUNDLE}")["items"][0]["id"]
+    page = look(f"#tab=studio&bundle={BUNDLE}&drop_items={item}", viewport={"width": 375, "height": 500})
+    studio(page)
+    bar = page.get_by_role("button", name="See it ↓")
+    bar.wait_for()
+    height = page.evaluate("document.documentElement.scrollHeight")
+    bar.click()
+    bar.wait_for(state="hidden")
+    assert page.locator(".audience").evaluate("element => element.getBoundingClientRect().top") < 500
+    assert page.evaluate("document.documentElement.scrollHeight") == height

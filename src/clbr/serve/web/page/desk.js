@@ -113,7 +113,10 @@ export function briefBar(target) {
   const lead = () => target.scrollIntoView({ block: "start" });
   const element = button("button.brief.primary", lead, { hidden: true }, words, h("span", {}, "See it ↓"));
   let [said, seen] = [null, false];
-  const update = () => { element.hidden = !said || seen; };
+  const update = () => {
+    element.hidden = !said;
+    element.style.visibility = seen ? "hidden" : ""; // it keeps its place: nothing moves under a finger
+  };
   new IntersectionObserver(([entry]) => {
     seen = entry.isIntersecting || entry.boundingClientRect.top < 0;
     update();
