@@ -16,12 +16,12 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.serve.artefact import Artefact, open_artefact
-from clbr.serve.edits import contents_edits, history_edits
-from clbr.serve.explain import what_it_takes, why
-from clbr.serve.recommend import of_left, recommend, recommend_all
-from clbr.serve.whatif import ask_bundle, ask_user, factual
-from clbr.train.environment import use_threads
+from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.edit_requests import contents_edits, history_edits
+from clbr.inference.explain import what_it_takes, why
+from clbr.inference.recommend import of_left, recommend, recommend_all
+from clbr.inference.whatif import ask_bundle, ask_user, factual
+from clbr.training.runtime import use_threads
 
 WARM_UP = 3
 OPENING = """

@@ -16,11 +16,11 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.serve.artefact import Artefact, open_artefact
-from clbr.serve.explain import Explanation, Order, Thing, by_influence, history, place_of, what_it_takes, why
-from clbr.serve.recommend import of_left
-from clbr.serve.whatif import State, edited, factual
-from clbr.train.environment import use_threads
+from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.explain import Explanation, Order, Thing, by_influence, history, place_of, what_it_takes, why
+from clbr.inference.recommend import of_left
+from clbr.inference.whatif import State, edited, factual
+from clbr.training.runtime import use_threads
 
 
 def chance(state: State, user: int, bundle: int, k: int, things: Sequence[Thing]) -> list[Thing]:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from clbr import EdgeEdits, load
-from clbr.serve.artefact import open_artefact
-from clbr.serve.recommend import best, of_left
-from clbr.serve.whatif import edited, factual
-from clbr.train.environment import use_threads
+from clbr.inference.artifact import open_artefact
+from clbr.inference.recommend import best, of_left
+from clbr.inference.whatif import edited, factual
+from clbr.training.runtime import use_threads
 
 
 def pairs(left: int, rights: np.ndarray) -> np.ndarray:

@@ -14,18 +14,19 @@ from pathlib import Path
 import torch
 
 from clbr import save, simulate
-from clbr.data.worlds import VARIANTS
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Encoder
+from clbr.counterfactual.config import ViewsConfig
+from clbr.counterfactual.noise import bound_factor, noise
+from clbr.counterfactual.strategy import draw_views, make_sampler
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Encoder
 from clbr.models.registry import make_model
 from clbr.rng import generator
-from clbr.train.checkpoint import read_model
-from clbr.train.environment import use_threads
-from clbr.train.folder import BEST
-from clbr.train.paradigms import draw_views, make_sampler
-from clbr.train.run import resume, start
-from clbr.train.settings import ViewsConfig, compose
-from clbr.views.noise import bound_factor, noise
+from clbr.simulation.parameters import VARIANTS
+from clbr.training.checkpoint import read_model
+from clbr.training.config import compose
+from clbr.training.run import resume, start
+from clbr.training.run_folder import BEST
+from clbr.training.runtime import use_threads
 
 SEED = 0
 

@@ -11,7 +11,7 @@ from time import perf_counter
 import numpy as np
 
 from clbr import load, save, simulate
-from clbr.data.read import TABLES
+from clbr.data.folder import TABLES
 
 
 def plain_loop(path: Path) -> list[tuple[int, int]]:

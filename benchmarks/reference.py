@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from clbr import BundleDataset
-from clbr.models.interface import Triples
+from clbr.models.base import Triples
 
 Vectors = list[tuple[Tensor, Tensor]]
 """For each level of a model the users' vectors and the bundles'."""

@@ -18,19 +18,19 @@ import torch
 from scipy.stats import spearmanr
 
 from clbr import BundleDataset, EdgeEdits, load, save
-from clbr.data.simulate import SimulateConfig, draw
-from clbr.data.worlds import world_config
-from clbr.data.write import ORIGIN
-from clbr.models.interface import Recommender
+from clbr.data.folder import ORIGIN
+from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.export import export
+from clbr.inference.recommend import of_left
+from clbr.inference.whatif import ask_user, edited, factual
+from clbr.models.base import Recommender
 from clbr.rng import generator
-from clbr.serve.artefact import Artefact, open_artefact
-from clbr.serve.export import export
-from clbr.serve.recommend import of_left
-from clbr.serve.whatif import ask_user, edited, factual
-from clbr.train.environment import use_threads
-from clbr.train.folder import best_recommender
-from clbr.train.run import resume, start
-from clbr.train.settings import compose
+from clbr.simulation.generate import SimulateConfig, draw
+from clbr.simulation.parameters import world_config
+from clbr.training.config import compose
+from clbr.training.run import resume, start
+from clbr.training.run_folder import best_recommender
+from clbr.training.runtime import use_threads
 
 EDITED, ITEMS, FIRST = 200, 10, 20
 

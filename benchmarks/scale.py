@@ -41,13 +41,13 @@ def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
 def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
     """Train for some steps, then evaluate."""
     from clbr import evaluate, load
-    from clbr.graph.bundle_graph import BundleGraph
+    from clbr.graph.graph import BundleGraph
     from clbr.models.registry import make_model
     from clbr.rng import torch_generator
-    from clbr.train.batches import Choices
-    from clbr.train.environment import use_threads
-    from clbr.train.loop import make_optimiser
-    from clbr.train.settings import compose
+    from clbr.training.batches import Choices
+    from clbr.training.config import compose
+    from clbr.training.loop import make_optimiser
+    from clbr.training.runtime import use_threads
 
     use_threads(None)
     imported = peak()
@@ -78,7 +78,7 @@ def epoch(model: Any, optimiser: Any, graph: Any, choices: Any, batch: int, limi
     """Seconds to begin an epoch (what is drawn once), and of each of its first steps."""
     import torch
 
-    from clbr.models.interface import Batch
+    from clbr.models.base import Batch
     from clbr.rng import generator, torch_generator
 
     begun = perf_counter()

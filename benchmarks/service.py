@@ -25,11 +25,11 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from clbr.serve.artefact import open_artefact
-from clbr.serve.edits import history_edits
-from clbr.serve.recommend import of_left
-from clbr.serve.whatif import ask_user
-from clbr.train.environment import use_threads
+from clbr.inference.artifact import open_artefact
+from clbr.inference.edit_requests import history_edits
+from clbr.inference.recommend import of_left
+from clbr.inference.whatif import ask_user
+from clbr.training.runtime import use_threads
 
 SWAP_SECONDS = 30
 

@@ -24,16 +24,16 @@ from torch.nn import functional as F  # noqa: N812
 
 import reference
 from clbr import BundleDataset, evaluate, load, simulate
-from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Batch, Model, Triples
 from clbr.models.crosscbr import CrossCBR, CrossCBRConfig
-from clbr.models.interface import Batch, Model, Triples
 from clbr.models.layers import grow, unit_rows
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
-from clbr.train.batches import Choices
-from clbr.train.environment import use_threads
-from clbr.train.loop import make_optimiser, train
-from clbr.train.settings import RunConfig, TrainConfig, compose
+from clbr.training.batches import Choices
+from clbr.training.config import RunConfig, TrainConfig, compose
+from clbr.training.loop import make_optimiser, train
+from clbr.training.runtime import use_threads
 from reference import REFERENCES, Reference
 
 SEED = 0

@@ -18,20 +18,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clbr import Evaluation, evaluate, simulate
+from clbr.counterfactual.config import ViewsConfig
+from clbr.counterfactual.samplers import Heuristic
+from clbr.counterfactual.strategy import Counterfactual, Original, Paradigm, draw_views, make_sampler
 from clbr.data.pairs import Codes, Relation, encode
-from clbr.data.world import World, contents, states
 from clbr.evaluation.significance import compare
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder
+from clbr.graph.edits import EdgeEdits
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Embeddings, Encoder
 from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
-from clbr.train.environment import use_threads
-from clbr.train.loop import make_optimiser, train
-from clbr.train.paradigms import Counterfactual, Original, Paradigm, draw_views, make_sampler
-from clbr.train.run import Counters
-from clbr.train.settings import RunConfig, ViewsConfig, compose, parse_changes
-from clbr.views.edits import EdgeEdits
-from clbr.views.samplers import Heuristic
+from clbr.simulation.world import World, contents, states
+from clbr.training.config import RunConfig, compose, parse_changes
+from clbr.training.loop import make_optimiser, train
+from clbr.training.run import Counters
+from clbr.training.runtime import use_threads
 
 METRICS = ("recall@20", "ndcg@20", "recall@40", "ndcg@40")
 

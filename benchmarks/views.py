@@ -15,15 +15,16 @@ from time import perf_counter
 import torch
 
 from clbr import BundleDataset, simulate
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder
+from clbr.counterfactual.config import ViewsConfig
+from clbr.counterfactual.samplers import Heuristic
+from clbr.counterfactual.strategy import Counterfactual, draw_views, make_sampler
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Embeddings, Encoder
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
-from clbr.train.environment import use_threads
-from clbr.train.loop import make_optimiser, train
-from clbr.train.paradigms import Counterfactual, draw_views, make_sampler
-from clbr.train.settings import ViewsConfig, compose
-from clbr.views.samplers import Heuristic
+from clbr.training.config import compose
+from clbr.training.loop import make_optimiser, train
+from clbr.training.runtime import use_threads
 from speed import find_data
 
 SEED = 0

@@ -5,8 +5,8 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from clbr.serve.web.app import House, make_app
-from clbr.serve.web.desk import Desk
+from clbr.service.app import House, make_app
+from clbr.service.worker import Desk
 
 
 def open_house(folder: Path, **house: Any) -> TestClient:

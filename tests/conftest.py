@@ -14,6 +14,11 @@ from torch import Tensor
 from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
 from clbr.cli import main
 from clbr.config import Config
+from clbr.data.folder import save
+from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.export import export
+from clbr.training.config import compose
+from clbr.training.run import start
 from typed import Run
 
 # A busy machine is no failure; in CI the same examples are tried every time.
@@ -106,3 +111,30 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return code, out, err
 
     return typed
+
+
+EPOCHS = {"crosscbr": 8, "bgcn": 3}
+
+
+@pytest.fixture(scope="session")
+def artefact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callable[[str], Path]:
+    """The artefact of a model trained for a few epochs on the tiny world; its run and data are gone."""
+    made: dict[str, Path] = {}
+
+    def make(model: str) -> Path:
+        if model not in made:
+            space = tmp_path_factory.mktemp(model)
+            data = save(tiny.dataset, space / "shop")
+            changes = {"epochs": EPOCHS.get(model, 1), "rate": 0.01, "batch": 512}
+            start(space / "run", compose(str(data), model, changes=changes), tiny.dataset)
+            made[model] = export(space / "run", space / "artefact")
+            for gone in ("run", "shop"):
+                (space / gone).rename(space / f"{gone}-elsewhere")
+        return made[model]
+
+    return make
+
+
+@pytest.fixture
+def artefact(artefact_of: Callable[[str], Path]) -> Artefact:
+    return open_artefact(artefact_of("crosscbr"))

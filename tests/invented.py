@@ -10,9 +10,8 @@ import numpy as np
 from clbr import BundleDataset, Nodes
 from clbr.evaluation.metrics import HEADLINE
 from clbr.experiments.cells import Cell, Placed, expand
-from clbr.experiments.records import Curve, PerUser, Record
 from clbr.experiments.spec import Spec
-from clbr.experiments.store import Store
+from clbr.experiments.store import Curve, PerUser, Record, Store
 
 ENVIRONMENT = {
     "versions": {"clbr": "0.1.0", "torch": "2.13.0"},

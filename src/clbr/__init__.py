@@ -15,23 +15,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset, Nodes
     from clbr.data.describe import describe
-    from clbr.data.read import load
-    from clbr.data.simulate import simulate
+    from clbr.data.folder import load, save
     from clbr.data.split import SplitConfig
     from clbr.data.tables import import_tables
-    from clbr.data.world import World
-    from clbr.data.write import save
     from clbr.errors import InputError
     from clbr.evaluation.protocol import Evaluation, evaluate
     from clbr.evaluation.ranking import rank
+    from clbr.graph.edits import EdgeEdits
+    from clbr.inference.artifact import Artefact, open_artefact
+    from clbr.inference.export import export
+    from clbr.models.base import Recommender
     from clbr.models.ease import EASE, EASEConfig
-    from clbr.models.interface import Recommender
     from clbr.models.popularity import Popularity
     from clbr.models.registry import register
-    from clbr.serve.artefact import Artefact, open_artefact
-    from clbr.serve.export import export
-    from clbr.train.fit import Trained, fit
-    from clbr.views.edits import EdgeEdits
+    from clbr.simulation.generate import simulate
+    from clbr.simulation.world import World
+    from clbr.training.fit import Trained, fit
 
 __version__ = version("clbr")
 
@@ -44,27 +43,27 @@ _HOMES = {
     "BundleDataset": "data.dataset",
     "Nodes": "data.dataset",
     "describe": "data.describe",
-    "load": "data.read",
-    "simulate": "data.simulate",
+    "load": "data.folder",
+    "simulate": "simulation.generate",
     "SplitConfig": "data.split",
     "import_tables": "data.tables",
-    "World": "data.world",
-    "save": "data.write",
+    "World": "simulation.world",
+    "save": "data.folder",
     "InputError": "errors",
     "Evaluation": "evaluation.protocol",
     "evaluate": "evaluation.protocol",
     "rank": "evaluation.ranking",
     "EASE": "models.ease",
     "EASEConfig": "models.ease",
-    "Recommender": "models.interface",
+    "Recommender": "models.base",
     "Popularity": "models.popularity",
     "register": "models.registry",
-    "Artefact": "serve.artefact",
-    "open_artefact": "serve.artefact",
-    "export": "serve.export",
-    "Trained": "train.fit",
-    "fit": "train.fit",
-    "EdgeEdits": "views.edits",
+    "Artefact": "inference.artifact",
+    "open_artefact": "inference.artifact",
+    "export": "inference.export",
+    "Trained": "training.fit",
+    "fit": "training.fit",
+    "EdgeEdits": "graph.edits",
 }
 
 __all__ = [

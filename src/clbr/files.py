@@ -66,6 +66,16 @@ def write_whole(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
 
 
+def read_bytes(path: Path) -> bytes:
+    """A file's content, or the reason why there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def is_unfinished(path: Path) -> bool:
     """Whether it is what `write_whole` leaves when its process is killed."""
     return path.name.startswith(".") and PARTIAL in path.name

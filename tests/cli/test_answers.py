@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from clbr import World, save
-from clbr.serve.artefact import open_artefact
-from clbr.serve.recommend import of_left
-from clbr.serve.whatif import factual
+from clbr.inference.artifact import open_artefact
+from clbr.inference.recommend import of_left
+from clbr.inference.whatif import factual
 from typed import Run, assert_refused
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
-    from clbr.train.run import start
-    from clbr.train.settings import compose
+    from clbr.training.config import compose
+    from clbr.training.run import start
 
     space = tmp_path_factory.mktemp("answers")
     data = save(tiny.dataset, space / "shop")
@@ -26,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
 
 @pytest.fixture(scope="module")
 def desk(runs: Path) -> Path:
-    from clbr.serve.export import export
+    from clbr.inference.export import export
 
     return export(runs / "crosscbr", runs / "desk")
 

@@ -4,9 +4,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from clbr.cli.show import Training
-from clbr.train.loop import Epoch
-from clbr.train.run import Counters
-from clbr.train.settings import compose
+from clbr.training.config import compose
+from clbr.training.loop import Epoch
+from clbr.training.run import Counters
 
 
 def test_time_left_is_told_within_long_epochs_and_right_after_resuming() -> None:

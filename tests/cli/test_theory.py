@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from clbr import World, load, save
-from clbr.data.simulate import SimulateConfig
-from clbr.train import run as runs
-from clbr.train.settings import compose
-from clbr.train.theory import Curves
+from clbr.simulation.generate import SimulateConfig
+from clbr.training import run as runs
+from clbr.training.config import compose
+from clbr.training.theory import Curves
 from typed import Run, snapshot
 
 

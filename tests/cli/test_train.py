@@ -8,8 +8,8 @@ import pytest
 
 from clbr import BundleDataset, World, fit, save
 from clbr.models.registry import MODELS
-from clbr.train import environment
-from clbr.train.settings import compose
+from clbr.training import runtime as environment
+from clbr.training.config import compose
 from conftest import make_dataset
 from typed import Run, assert_refused, snapshot
 
@@ -189,7 +189,7 @@ def test_torch_short_of_memory_is_one_message(run: Run, shop: Path, monkeypatch:
     def start(*given: object) -> None:
         raise RuntimeError(told)
 
-    monkeypatch.setattr("clbr.train.run.start", start)
+    monkeypatch.setattr("clbr.training.run.start", start)
     code, _, err = run("train", shop, "--model", "bgcn", "--out", "x")
     assert (code, "error: not enough memory" in err) == (2, True)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, Nodes, describe
-from clbr.data.describe import Degrees
-from clbr.data.plot import plot_degrees
+from clbr.data.describe import Degrees, plot_degrees
 from conftest import make_dataset
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clbr import InputError, load, save
-from clbr.data import fetch
+from clbr.data import sources as fetch
 from clbr.data.fetch import get
 from conftest import make_dataset
 

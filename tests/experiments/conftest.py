@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from clbr import World, save
-from clbr.experiments.records import Record
-from clbr.train.settings import RunConfig, TrainConfig
+from clbr.experiments.store import Record
+from clbr.training.config import RunConfig, TrainConfig
 
 
 @pytest.fixture

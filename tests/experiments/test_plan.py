@@ -11,8 +11,7 @@ from clbr import World
 from clbr.cli.show_cells import running
 from clbr.experiments.cells import Cell
 from clbr.experiments.estimate import _seconds_an_epoch, whole
-from clbr.experiments.run import pending
-from clbr.experiments.schedule import News
+from clbr.experiments.runner import News, pending
 from invented import SMALL, cells, fill, spec
 from typed import Run, snapshot
 

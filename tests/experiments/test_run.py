@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from clbr import InputError, World
-from clbr.data.read import load
+from clbr.data.folder import load
 from clbr.experiments.cells import Cell, Placed, expand
-from clbr.experiments.run import pending, run
-from clbr.experiments.schedule import Local, News
+from clbr.experiments.runner import Local, News, pending, run
 from clbr.experiments.spec import read_spec
 from clbr.experiments.store import Store
 from clbr.experiments.work import work
-from clbr.train.folder import BEST
-from clbr.train.run import Hooks
+from clbr.training.run import Hooks
+from clbr.training.run_folder import BEST
 from invented import SMALL, cells, done, fill, spec
 from typed import Run, snapshot
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from clbr import BundleDataset, InputError
-from clbr.experiments.results import Results
+from clbr.experiments.report.results import Results
 from clbr.experiments.spec import Arm, read_spec
 from conftest import ROOT
 from invented import cells, fill

@@ -13,8 +13,8 @@ from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.experiments.cells import Placed, expand
 from clbr.experiments.store import Store
 from clbr.experiments.work import fail, work
-from clbr.train.folder import BEST
-from clbr.train.run import Hooks, locked
+from clbr.training.run import Hooks, locked
+from clbr.training.run_folder import BEST
 from invented import spec
 
 
@@ -89,7 +89,7 @@ def test_withheld_training_pairs_are_no_candidates_on_tune_and_on_test(
         assert not has & set(zip(users.tolist(), result.ranking.ravel().tolist(), strict=True))
         return result
 
-    for place in ("clbr.train.loop.evaluate", "clbr.experiments.work.evaluate"):
+    for place in ("clbr.training.loop.evaluate", "clbr.experiments.work.evaluate"):
         monkeypatch.setattr(place, watched)
     plan = spec(models=["bprmf"], arms={"original": {"settings": {"epochs": 2, "share": 0.5}}}, seeds=1)
     (placed,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")

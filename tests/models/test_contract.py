@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from clbr import BundleDataset, Nodes, Popularity, World, evaluate
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Batch, Encoder, Model
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Batch, Encoder, Model
 from clbr.models.registry import MODELS, make_model
 from clbr.rng import generator, torch_generator
-from clbr.train.batches import Choices
-from clbr.train.checkpoint import read_model, write_model
-from clbr.train.loop import make_optimiser, train
-from clbr.train.settings import TrainConfig
+from clbr.training.batches import Choices
+from clbr.training.checkpoint import read_model, write_model
+from clbr.training.config import TrainConfig
+from clbr.training.loop import make_optimiser, train
 from conftest import make_dataset
 
 ENCODERS = [name for name, kind in MODELS.items() if issubclass(kind, Encoder)]

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.graph import BundleGraph
 from clbr.models.dam import DAM
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator

@@ -11,7 +11,7 @@ from clbr.cli.train import Threads
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
-    from clbr.serve.artefact import Artefact
+    from clbr.inference.artifact import Artefact
 
 ArtefactFolder = Annotated[Path, typer.Argument(metavar="ARTEFACT", help="A folder that clbr export made.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="How long the list is.")]
@@ -29,8 +29,8 @@ def export(
 ) -> None:
     """Make an artefact of a run: a folder that recommends and answers what-if, without the run and the data set."""
     from clbr.cli import show
-    from clbr.serve.export import export as make
-    from clbr.train.environment import use_threads
+    from clbr.inference.export import export as make
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     with show.progress("exporting", None):
@@ -60,11 +60,11 @@ def recommend(
     With --new-bundle-of, the other way round: the users whose lists a bundle of these items would stand highest in.
     """
     from clbr.cli import show_answers
-    from clbr.serve.artefact import open_artefact
-    from clbr.serve.newcomer import new_bundle, newcomer
-    from clbr.serve.recommend import best, refuse_k
-    from clbr.serve.recommend import recommend as list_for
-    from clbr.train.environment import use_threads
+    from clbr.inference.artifact import open_artefact
+    from clbr.inference.recommend import best, refuse_k
+    from clbr.inference.recommend import recommend as list_for
+    from clbr.inference.unseen import new_bundle, newcomer
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     opened = open_artefact(artefact)
@@ -101,7 +101,7 @@ def recommend(
 def _everyone(opened: "Artefact", out: Path | None, top: int) -> None:
     """Every user's list, to a file."""
     from clbr.cli import show
-    from clbr.serve.recommend import recommend_all
+    from clbr.inference.recommend import recommend_all
 
     if out is None or out.suffix != ".parquet":
         raise InputError("--all: expected --out with a name that ends in .parquet")
@@ -120,7 +120,7 @@ def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
     """The bundles that a file lists."""
     if path is None:
         return None
-    from clbr.data.read import read_bytes
+    from clbr.files import read_bytes
 
     # utf-8-sig: spreadsheets put a mark before the first line
     lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
@@ -159,10 +159,10 @@ def whatif(
     {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers
-    from clbr.serve.artefact import open_artefact
-    from clbr.serve.edits import contents_edits, history_edits, read_edits
-    from clbr.serve.whatif import ask_bundle, ask_user, idle
-    from clbr.train.environment import use_threads
+    from clbr.inference.artifact import open_artefact
+    from clbr.inference.edit_requests import contents_edits, history_edits, read_edits
+    from clbr.inference.whatif import ask_bundle, ask_user, idle
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     opened = open_artefact(artefact)
@@ -216,10 +216,10 @@ def explain(
     swaps in the bundle) that bring it there. Every answer was seen to hold.
     """
     from clbr.cli import show, show_answers
-    from clbr.serve.artefact import open_artefact
-    from clbr.serve.explain import place_of, what_it_takes, why
-    from clbr.serve.whatif import factual
-    from clbr.train.environment import use_threads
+    from clbr.inference.artifact import open_artefact
+    from clbr.inference.explain import place_of, what_it_takes, why
+    from clbr.inference.whatif import factual
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     opened = open_artefact(artefact)

@@ -22,8 +22,8 @@ def compare(
     from clbr.cli import show
     from clbr.evaluation.significance import ONE_SEED
     from clbr.evaluation.significance import compare as test
-    from clbr.train.environment import use_threads
-    from clbr.train.folder import evaluate_run, group_runs
+    from clbr.training.run_folder import evaluate_run, group_runs
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     ks = parse_ks(k)
@@ -55,10 +55,10 @@ def models(
 ) -> None:
     """List the models: what they look at, where they are from and, for a data set, how large they are."""
     from clbr.cli import show
-    from clbr.data.read import load
-    from clbr.models.interface import Encoder
+    from clbr.data.folder import load
+    from clbr.models.base import Encoder
     from clbr.models.registry import MODELS, find_model, make_model
-    from clbr.train.settings import TrainConfig
+    from clbr.training.config import TrainConfig
 
     if settings:
         for title, known in (("settings", find_model(settings).settings), ("train", TrainConfig)):

@@ -46,9 +46,9 @@ def import_(
     """Make a data set of three tables of your own, with a header each; ids may be text or whole numbers."""
     from clbr.cli import show
     from clbr.data.describe import describe as measure
+    from clbr.data.folder import is_data_folder, save
     from clbr.data.split import SplitConfig
     from clbr.data.tables import import_tables
-    from clbr.data.write import is_data_folder, save
     from clbr.files import refuse_occupied
 
     refuse_occupied(out, force, is_data_folder)
@@ -108,10 +108,10 @@ def simulate(
 ) -> None:
     """Simulate a data set whose truth is known (in Python, clbr.simulate gives the truth too)."""
     from clbr.cli import show
-    from clbr.data.simulate import SimulateConfig
-    from clbr.data.simulate import simulate as draw
-    from clbr.data.write import is_data_folder, save
+    from clbr.data.folder import is_data_folder, save
     from clbr.files import refuse_occupied
+    from clbr.simulation.generate import SimulateConfig
+    from clbr.simulation.generate import simulate as draw
 
     settings = {"like": like, "scale": scale, "variant": variant, "seed": seed}
     origin = SimulateConfig.make(settings, "simulate")
@@ -131,12 +131,12 @@ def describe(
     """Count: the paper's Table 1 for any data set, how full and even its relations are, what is cold."""
     from clbr.cli import show
     from clbr.data.describe import describe as measure
-    from clbr.data.read import load
+    from clbr.data.folder import load
 
     datasets = [load(folder) for folder in data]
     descriptions = [measure(dataset) for dataset in datasets]
     if plot:
-        from clbr.data.plot import plot_degrees
+        from clbr.data.describe import plot_degrees
 
         plot_degrees(datasets, plot)
     if json:

@@ -9,7 +9,7 @@ import typer
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
-    from clbr.data.world import World
+    from clbr.simulation.world import World
 
 SEEDS, SETTINGS = 3, {"epochs": 30, "rate": 0.005, "batch": 512}
 
@@ -31,11 +31,11 @@ def demo(
     if port is not None:
         raise InputError("--port is for the page: add --serve")
     from clbr.cli import show
+    from clbr.cli.story import tell
     from clbr.data.describe import describe
-    from clbr.data.simulate import simulate
     from clbr.evaluation.floors import FLOORS
     from clbr.evaluation.protocol import evaluate
-    from clbr.evaluation.story import tell
+    from clbr.simulation.generate import simulate
 
     typer.echo("A small shop, simulated: customers, things, and bundles of things. All of it is made up,")
     typer.echo("so the truth is known: what each customer really likes, shown to her or not.\n")
@@ -70,18 +70,17 @@ def demo(
 def _both_ways(world: "World") -> None:
     """Train with and without views for a few seeds, compare user by user, say what the views changed; then ask."""
     from clbr.cli import show
+    from clbr.cli.story import tell_what_if
+    from clbr.counterfactual.views import read_views, summarise
     from clbr.evaluation.protocol import Evaluation, evaluate
     from clbr.evaluation.significance import compare
-    from clbr.graph.bundle_graph import BundleGraph
-    from clbr.serve.artefact import open_artefact
-    from clbr.serve.export import export
-    from clbr.serve.story import tell_what_if
-    from clbr.train.environment import use_threads
-    from clbr.train.folder import best_recommender
-    from clbr.train.run import start
-    from clbr.train.settings import compose
-    from clbr.views.files import read_views
-    from clbr.views.summary import summarise
+    from clbr.graph.graph import BundleGraph
+    from clbr.inference.artifact import open_artefact
+    from clbr.inference.export import export
+    from clbr.training.config import compose
+    from clbr.training.run import start
+    from clbr.training.run_folder import best_recommender
+    from clbr.training.runtime import use_threads
 
     use_threads(None)
     dataset = world.dataset
@@ -115,13 +114,13 @@ def _page(port: int) -> None:
     """The page on a model that was trained for it."""
     from clbr.cli import show
     from clbr.cli.serve import run
-    from clbr.data.simulate import simulate
     from clbr.errors import require
-    from clbr.serve.export import export
-    from clbr.serve.web.words import Words
-    from clbr.train.environment import use_threads
-    from clbr.train.run import start
-    from clbr.train.settings import compose
+    from clbr.inference.export import export
+    from clbr.service.words import Words
+    from clbr.simulation.generate import simulate
+    from clbr.training.config import compose
+    from clbr.training.run import start
+    from clbr.training.runtime import use_threads
 
     require("fastapi", "serve")  # before seconds of training
     use_threads(None)

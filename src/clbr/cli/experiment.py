@@ -45,7 +45,7 @@ class Asked:
 
     def plan(self) -> "tuple[BundleDataset, Path, list[tuple[Spec, list[Placed]]]]":
         """The data, where the cells lie, and the specifications, each with its cells that are wanted."""
-        from clbr.data.read import load
+        from clbr.data.folder import load
         from clbr.experiments.cells import expand, select
         from clbr.experiments.spec import read_spec
 
@@ -75,7 +75,7 @@ def _names(text: str) -> list[str]:
 
 
 def _values(texts: list[str]) -> dict[str, list[Any]]:
-    from clbr.train.settings import parse_changes
+    from clbr.training.config import parse_changes
 
     wanted: dict[str, list[Any]] = {}
     for text in texts:
@@ -107,12 +107,11 @@ def run(
     again by the same command. Of several specifications the first seeds come first.
     """
     from clbr.cli import show, show_cells
-    from clbr.experiments.run import pending
-    from clbr.experiments.run import run as run_cells
-    from clbr.experiments.schedule import Local
+    from clbr.experiments.runner import Local, pending
+    from clbr.experiments.runner import run as run_cells
     from clbr.experiments.store import Store
-    from clbr.train.environment import use_threads
-    from clbr.train.settings import idle_edits
+    from clbr.training.config import idle_edits
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     asked = Asked(specs, data, out, seeds, models, arms, where)
@@ -164,10 +163,10 @@ def report(
     specifications each has its report, once a cell of it is done.
     """
     from clbr.cli import show, show_cells
-    from clbr.experiments.report import Report
-    from clbr.experiments.results import Results
+    from clbr.experiments.report.page import Report
+    from clbr.experiments.report.results import Results
+    from clbr.experiments.report.tables import measured
     from clbr.experiments.store import Store
-    from clbr.experiments.tables import measured
 
     asked = Asked(specs, data, out, seeds, models, arms, where)
     dataset, folder, plans = asked.plan()

@@ -22,7 +22,7 @@ def floors(
     """
     from clbr.cli import show
     from clbr.data.describe import describe
-    from clbr.data.read import load
+    from clbr.data.folder import load
     from clbr.evaluation.floors import FLOORS
     from clbr.evaluation.protocol import evaluate
 

@@ -12,7 +12,7 @@ from clbr.cli.train import Threads
 from clbr.errors import InputError, require
 
 if TYPE_CHECKING:
-    from clbr.serve.web.words import Words
+    from clbr.service.words import Words
 
 TOKEN = "CLBR_TOKEN"
 SHORTEST = 16
@@ -45,7 +45,7 @@ def serve(
     """
     for package in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
         require(package, "serve")
-    from clbr.serve.web.words import Words
+    from clbr.service.words import Words
 
     token = _token(token_file)
     if host not in ("127.0.0.1", "::1", "localhost") and token is None:
@@ -77,11 +77,11 @@ def run(
     import webbrowser
     from threading import Thread
 
-    from clbr.serve.web.app import House, make_app
-    from clbr.serve.web.desk import Desk
-    from clbr.serve.web.logs import configure
-    from clbr.serve.web.server import make_server
-    from clbr.train.environment import use_threads
+    from clbr.service.app import House, make_app
+    from clbr.service.logs import configure
+    from clbr.service.server import make_server
+    from clbr.service.worker import Desk
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -108,7 +108,7 @@ def run(
 def _token(file: Path | None) -> str | None:
     """The token, never from the command line: everyone on the machine can read that."""
     if file is not None:
-        from clbr.data.read import read_bytes
+        from clbr.files import read_bytes
 
         token, place = read_bytes(file).decode("utf-8", "replace").strip(), str(file)
     elif TOKEN in os.environ:

@@ -12,15 +12,15 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clbr.counterfactual.samplers import Record as Record_
+    from clbr.counterfactual.views import Extreme, RelationSummary
     from clbr.data.dataset import BundleDataset
     from clbr.data.describe import Description
     from clbr.evaluation.protocol import Evaluation
-    from clbr.train.loop import Epoch
-    from clbr.train.run import Counters
-    from clbr.train.settings import RunConfig
-    from clbr.train.study import Record
-    from clbr.views.samplers import Record as Record_
-    from clbr.views.summary import Extreme, RelationSummary
+    from clbr.training.config import RunConfig
+    from clbr.training.loop import Epoch
+    from clbr.training.run import Counters
+    from clbr.tuning.study import Record
 
 UNEDITED = "The views are the factual graph: nothing was edited."
 REDRAWN = "This run draws a new view every epoch; these are drawn in the same way."
@@ -109,8 +109,8 @@ def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int])
 
 def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Record_"]) -> None:
     """What views did, a column for each relation; means over the views. A rule that passes most pairs is told of."""
-    from clbr.views.edits import RELATION_NAMES
-    from clbr.views.summary import LENIENT, mean_pass_rates
+    from clbr.counterfactual.views import LENIENT, mean_pass_rates
+    from clbr.graph.edits import RELATION_NAMES
 
     if not lines:
         console().print(title, style="bold")

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clbr.cli.show import table
-from clbr.serve.frozen import FROZEN
+from clbr.inference.caveat import FROZEN
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from clbr.data.dataset import Nodes
-    from clbr.serve.artefact import Artefact
-    from clbr.serve.explain import Explanation
-    from clbr.serve.recommend import Place
-    from clbr.serve.whatif import BundleAnswer, UserAnswer
+    from clbr.inference.artifact import Artefact
+    from clbr.inference.explain import Explanation
+    from clbr.inference.recommend import Place
+    from clbr.inference.whatif import BundleAnswer, UserAnswer
 
 SHOWN = 10
 SAME = 1e-6

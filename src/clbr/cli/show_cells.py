@@ -12,8 +12,8 @@ from clbr.cli.show import console, table
 
 if TYPE_CHECKING:
     from clbr.experiments.cells import Cell, Placed
-    from clbr.experiments.grid import Grid
-    from clbr.experiments.schedule import News
+    from clbr.experiments.report.grid import Grid
+    from clbr.experiments.runner import News
 
 
 def label(one: "Placed") -> str:

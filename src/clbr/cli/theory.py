@@ -12,9 +12,9 @@ from clbr.cli.train import Threads
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
+    from clbr.counterfactual.noise import Kind, Noise, PassRates, Rate
     from clbr.data.pairs import Relation
-    from clbr.train.theory import Curves
-    from clbr.views.noise import Kind, Noise, PassRates, Rate
+    from clbr.training.theory import Curves
 
 EPOCHS = 20
 EXAMPLE = "Example: clbr theory runs/first --plot curves.png"
@@ -46,10 +46,10 @@ def theory(
 ) -> None:
     """Measure what the paper's theory speaks of: alignment and entropies, the noise of the views, Theorem 1's bound."""
     from clbr.cli import show
-    from clbr.data.simulate import SimulateConfig
-    from clbr.train import theory as measured
-    from clbr.train.environment import use_threads
-    from clbr.views.edits import RELATIONS
+    from clbr.graph.edits import RELATIONS
+    from clbr.simulation.generate import SimulateConfig
+    from clbr.training import theory as measured
+    from clbr.training.runtime import use_threads
 
     if epochs and not hold_out:
         raise InputError("--epochs are those of the training without hidden edges: add --hold-out, or leave it out")
@@ -88,7 +88,7 @@ def theory(
 
 
 def _plot(curves: "Curves | None", run: Path, path: Path) -> None:
-    from clbr.views.plot import plot_curves
+    from clbr.training.theory import plot_curves
 
     if curves is None:
         raise InputError(f"{run}: nothing was measured, so there is nothing to draw; train with measure_every above 0")
@@ -101,7 +101,7 @@ def _plain(
     rates: "dict[Relation, PassRates] | None",
 ) -> dict[str, object]:
     """What was found, None where it was not looked for or cannot be known."""
-    from clbr.views.noise import bound_factor
+    from clbr.counterfactual.noise import bound_factor
 
     found: dict[str, object] = {"curves": asdict(curves) if curves else None}
     found |= {"noise": None, "bound_factor": None, "hold_out": None}
@@ -130,7 +130,7 @@ def _number(value: float | None) -> str:
 
 def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", data: Path) -> None:
     from clbr.cli import show
-    from clbr.views.edits import RELATION_NAMES
+    from clbr.graph.edits import RELATION_NAMES
 
     if noise is None:
         gone = f"{data} is no longer there (say where it lies with --data)"
@@ -158,7 +158,7 @@ def _show_noise(noise: "dict[Relation, dict[Kind, Noise]] | None", data: Path) -
 
 
 def _bound(noise: "Noise") -> str:
-    from clbr.views.noise import bound_factor
+    from clbr.counterfactual.noise import bound_factor
 
     factor, least, most = (bound_factor(eta) for eta in (noise.eta, noise.low, noise.high))
     if factor is None:
@@ -169,7 +169,7 @@ def _bound(noise: "Noise") -> str:
 
 def _show_rates(rates: "dict[Relation, PassRates]") -> None:
     from clbr.cli import show
-    from clbr.views.edits import RELATION_NAMES
+    from clbr.graph.edits import RELATION_NAMES
 
     def percent(rate: "Rate") -> str:
         return f"{100 * rate.rate:.2f} ({100 * rate.low:.2f} to {100 * rate.high:.2f})"

@@ -11,8 +11,8 @@ from clbr.cli.options import EvaluatedSplit, MovedData, ctrl_c, parse_ks
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
-    from clbr.train.loop import Epoch
-    from clbr.train.run import Counters
+    from clbr.training.loop import Epoch
+    from clbr.training.run import Counters
 
 EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
@@ -35,11 +35,11 @@ def train(
 ) -> None:
     """Train a model; the epoch is chosen on tune. Ctrl-C saves, and --resume goes on to the very same end."""
     from clbr.cli import show
-    from clbr.data.read import load
-    from clbr.train import run
-    from clbr.train.environment import use_threads
-    from clbr.train.folder import read_config, read_origin
-    from clbr.train.settings import compose, idle_edits, parse_changes
+    from clbr.data.folder import load
+    from clbr.training import run
+    from clbr.training.config import compose, idle_edits, parse_changes
+    from clbr.training.run_folder import read_config, read_origin
+    from clbr.training.runtime import use_threads
 
     if resume:
         given = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
@@ -91,8 +91,8 @@ def evaluate(
 ) -> None:
     """Evaluate a run at its best epoch, by full ranking."""
     from clbr.cli import show
-    from clbr.train.environment import use_threads
-    from clbr.train.folder import evaluate_run, read_config
+    from clbr.training.run_folder import evaluate_run, read_config
+    from clbr.training.runtime import use_threads
 
     use_threads(threads)
     ks = parse_ks(k)

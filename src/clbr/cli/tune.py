@@ -31,10 +31,10 @@ def tune(
     pruned. The same command goes on with a study that was stopped.
     """
     from clbr.cli import show
-    from clbr.train.environment import use_threads
-    from clbr.train.search import search
-    from clbr.train.settings import parse_changes
-    from clbr.train.study import BEST
+    from clbr.training.config import parse_changes
+    from clbr.training.runtime import use_threads
+    from clbr.tuning.search import search
+    from clbr.tuning.study import BEST
 
     use_threads(threads)
     changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})

@@ -20,11 +20,10 @@ def views(
 ) -> None:
     """Show what the views of a run changed: counts, degrees, nodes left without an edge, and the boldest edits."""
     from clbr.cli import show
-    from clbr.graph.bundle_graph import BundleGraph
-    from clbr.train.folder import read_config, read_dataset
-    from clbr.train.selection import SELECTION, view_judgement
-    from clbr.views.files import read_run_views
-    from clbr.views.summary import extremes, summarise
+    from clbr.counterfactual.views import extremes, read_run_views, summarise
+    from clbr.graph.graph import BundleGraph
+    from clbr.training.run_folder import read_config, read_dataset
+    from clbr.training.selection import SELECTION, view_judgement
 
     config = read_config(run)
     edits, records = read_run_views(run, config.views is not None)

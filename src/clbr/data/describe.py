@@ -1,14 +1,20 @@
-"""The statistics of a data set, and how they compare with what was published."""
+"""Statistics of a data set: counts, degrees, cold-start nodes, published counts, user segments, plots."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.data.catalog import PARTIAL, PUBLISHED
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
+from clbr.data.sources import PARTIAL, PUBLISHED
+from clbr.errors import InputError, require
+from clbr.files import write_whole
 
 COUNTS = ("users", "bundles", "items", "user_bundle", "user_item", "bundle_item")
 
@@ -139,3 +145,66 @@ def _statistics(pairs: Pairs, lefts: int, rights: int) -> RelationStatistics:
         median, p90 = np.quantile(degrees, [0.5, 0.9])
         sides.append(Degrees(float(median), float(p90), int(degrees.max())))
     return RelationStatistics(len(pairs), len(pairs) / (lefts * rights), *sides)
+
+
+FORMATS = (".png", ".svg", ".pdf")
+STYLES = (("#1b4f72", "-"), ("#c0561a", "--"), ("#2e7d4f", "-."), ("#7d3c98", ":"))
+SIDES = (
+    ("user_bundle", 0, "bundles of a user", "users"),
+    ("user_bundle", 1, "users of a bundle", "bundles"),
+    ("user_item", 0, "items of a user", "users"),
+    ("user_item", 1, "users of an item", "items"),
+    ("bundle_item", 0, "items of a bundle", "bundles"),
+    ("bundle_item", 1, "bundles of an item", "items"),
+)
+
+
+def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
+    """Draw, for each side of each relation, the share of nodes with at least so many partners."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    require("matplotlib", "plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    relations = [relation_sides(dataset) for dataset in datasets]
+    for axes, (relation, side, unit, nodes) in zip(figure.subplots(2, 3).T.flat, SIDES, strict=True):
+        for (colour, line), dataset, sides in zip(STYLES * len(datasets), datasets, relations, strict=False):
+            pairs, *sizes = sides[relation]
+            degrees = np.bincount(pairs[:, side], minlength=sizes[side])
+            at_least = np.cumsum(np.bincount(degrees)[::-1])[::-1] / sizes[side]
+            axes.step(
+                range(1, len(at_least)),
+                at_least[1:],
+                line,
+                where="pre",
+                color=colour,
+                label=dataset.name.replace("$", r"\$"),
+            )
+        axes.set(xscale="log", yscale="log")
+        axes.set_xlabel(f"{unit}, at least", fontsize=9)
+        axes.set_ylabel(f"share of {nodes}", fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.set_major_formatter(lambda value, position: f"{value:,.0f}")
+        axes.yaxis.set_major_formatter(lambda value, position: f"{100 * value:g} %")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25, linewidth=0.5)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix[1:], dpi=150)
+    write_whole(path, picture.getvalue())
+
+
+Segment = Literal["heavy", "light", "cold"]
+SEGMENTS: tuple[Segment, ...] = ("heavy", "light", "cold")
+
+
+def segment_users(chosen: Pairs, users: int) -> NDArray[np.int64]:
+    """For each user the number of her segment in SEGMENTS.
+
+    Cold ones have chosen no bundle, light ones at most as many as the median of those who have, heavy ones more.
+    """
+    degrees = np.bincount(chosen[:, 0], minlength=users)
+    middle = np.median(degrees[degrees > 0]) if degrees.any() else 0
+    return np.select([degrees == 0, degrees <= middle], [2, 1], 0)

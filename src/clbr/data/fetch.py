@@ -1,4 +1,4 @@
-"""Fetching a public data set: download, check, unpack safely, and leave nothing half-written."""
+"""Fetch a public data set: download, verify, unpack safely, write atomically."""
 
 import lzma
 import tarfile
@@ -15,8 +15,7 @@ from urllib.request import urlopen
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import COUNTS, Description, describe
-from clbr.data.read import SIZE_SUFFIX, TABLES, load
-from clbr.data.write import NODE_FILES, is_data_folder
+from clbr.data.folder import NODE_FILES, SIZE_SUFFIX, TABLES, is_data_folder, load
 from clbr.errors import InputError
 from clbr.files import whole_folder
 

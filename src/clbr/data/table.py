@@ -12,9 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from clbr.config import nearest
-from clbr.data.faults import fault_of_id
-from clbr.data.read import UNREADABLE, read_bytes
+from clbr.data.checks import fault_of_id
+from clbr.data.folder import UNREADABLE
 from clbr.errors import InputError
+from clbr.files import read_bytes
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")

@@ -1,8 +1,8 @@
 """The floors: simple recommenders that any model has to beat, with the settings they are reported at."""
 
 from clbr.config import Config
+from clbr.models.base import Floor
 from clbr.models.ease import EASE, EASEConfig
-from clbr.models.interface import Floor
 from clbr.models.popularity import Popularity, PopularityConfig
 
 FLOORS: dict[str, tuple[type[Floor], Config]] = {

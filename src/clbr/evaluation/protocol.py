@@ -12,7 +12,7 @@ from clbr.data.pairs import Pairs, contains, decode, distinct, encode
 from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
-from clbr.models.interface import Recommender
+from clbr.models.base import Recommender
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from clbr.data.pairs import Pairs, in_order, row_pointers
 from clbr.errors import InputError
-from clbr.models.interface import Recommender
+from clbr.models.base import Recommender
 
 BLOCK_SCORES = 8_000_000
 """Scores held at once unless told otherwise: 32 MB, and as much again while they are compared."""

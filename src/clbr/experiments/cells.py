@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from importlib.resources import files
 from typing import Any
 
 from clbr.config import nearest
 from clbr.errors import InputError, found_in
 from clbr.experiments.spec import SHARE, Point, Spec
 from clbr.models.registry import find_model
-from clbr.train.settings import RunConfig, compose
+from clbr.training.config import RunConfig, compose
+from clbr.training.presets import data_preset
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,6 @@ def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
                         config = compose(data, model, preset=preset, changes=changes, seed=seed, paradigm=arm.paradigm)
                     placed.append(Placed(Cell(config, float(share), fingerprint), arm_name, point))
     return placed
-
-
-def data_preset(model: str, name: str) -> str | None:
-    """The preset of a model for a data set, if the package has one; parts and likenesses of it take it, too."""
-    known = {path.name.removesuffix(".toml") for path in files("clbr.presets").iterdir()}
-    wanted = name.lower().partition("-like")[0].removesuffix("partial")
-    return wanted if f"{model}-{wanted}" in known else None
 
 
 def _spread(point: Point) -> dict[str, Any]:

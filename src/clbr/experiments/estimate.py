@@ -10,10 +10,10 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell, Placed
 from clbr.experiments.store import Store
-from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.graph import BundleGraph
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
-from clbr.train.loop import make_optimiser, train
+from clbr.training.loop import make_optimiser, train
 
 STEPS = 3
 VIEWS_FACTOR = 2.2

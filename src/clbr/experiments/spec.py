@@ -11,7 +11,7 @@ from clbr.config import Config, nearest
 from clbr.errors import InputError, found_in
 from clbr.evaluation.metrics import HEADLINE, Headline
 from clbr.models.registry import find_model
-from clbr.train.settings import PARADIGMS
+from clbr.training.config import PARADIGMS
 
 SHARE = "share"
 """Varied like a setting: the share of the training pairs that is kept."""

@@ -11,18 +11,16 @@ from shutil import rmtree
 import numpy as np
 
 from clbr.data.dataset import BundleDataset
+from clbr.data.folder import load, save
 from clbr.data.pairs import Pairs
-from clbr.data.read import load
-from clbr.data.write import save
 from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
-from clbr.experiments.records import Curve, PerUser, Record, departure
-from clbr.experiments.store import Store
+from clbr.experiments.store import Curve, PerUser, Record, Store, departure
 from clbr.rng import generator
-from clbr.train.folder import BEST, best_epoch, best_recommender, read_config, read_metrics
-from clbr.train.run import Counters, Hooks, locked, resume, start
+from clbr.training.run import Counters, Hooks, locked, resume, start
+from clbr.training.run_folder import BEST, best_epoch, best_recommender, read_config, read_metrics
 
 FOUND_AT = 20
 

@@ -13,9 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph, power
+from clbr.graph.graph import BundleGraph, power
 from clbr.graph.operators import Blocks, Diagonal, Product
-from clbr.models.interface import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
 from clbr.models.layers import grow, unit_rows
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
 
 
 class BPRMFConfig(ModelConfig):

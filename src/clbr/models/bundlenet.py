@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.losses import bpr
-from clbr.models.interface import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
 from clbr.models.layers import dropout
+from clbr.models.objectives import bpr
 from clbr.models.rgcn import Nodes, RelationalLayer
 
 

@@ -12,11 +12,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph, Edges
-from clbr.losses import info_nce
-from clbr.models.augment import directed_edge_dropout
-from clbr.models.interface import Batch, Embeddings, Encoder, Level, ModelConfig
-from clbr.models.layers import dropout, unit_rows
+from clbr.graph.graph import BundleGraph, Edges
+from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.layers import directed_edge_dropout, dropout, unit_rows
+from clbr.models.objectives import info_nce
 
 
 class CrossCBRConfig(ModelConfig):

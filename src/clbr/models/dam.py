@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.losses import bpr
-from clbr.models.interface import Batch, Model, ModelConfig, Recommender, Triples
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Batch, Model, ModelConfig, Recommender, Triples
 from clbr.models.layers import dropout
+from clbr.models.objectives import bpr
 
 FARTHEST = (-25.0, 30.0)
 """Of an item's attention: beyond, the sum of the weights would vanish or overflow in single precision."""

@@ -20,7 +20,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import incidence
 from clbr.errors import InputError
-from clbr.models.interface import Floor
+from clbr.models.base import Floor
 
 
 class EASEConfig(Config):

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph
-from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
 
 
 class LightGCNConfig(ModelConfig):

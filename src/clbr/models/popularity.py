@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
-from clbr.models.interface import Floor
+from clbr.models.base import Floor
 
 
 class PopularityConfig(Config):

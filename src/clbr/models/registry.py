@@ -7,12 +7,12 @@ import torch
 from clbr.config import nearest
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
+from clbr.models.base import Model
 from clbr.models.bgcn import BGCN
 from clbr.models.bprmf import BPRMF
 from clbr.models.bundlenet import BundleNet
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.dam import DAM
-from clbr.models.interface import Model
 from clbr.models.lightgcn import LightGCN
 from clbr.models.rgcn import RGCN
 

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from clbr.data.pairs import Relation
-from clbr.graph.bundle_graph import BundleGraph
+from clbr.graph.graph import BundleGraph
 from clbr.graph.operators import Matrix
-from clbr.models.interface import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
 from clbr.models.layers import dropout
 
 Nodes = tuple[Tensor, Tensor, Tensor]

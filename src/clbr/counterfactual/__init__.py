@@ -1,0 +1,1 @@
+"""Counterfactual learning: views, samplers, constraint, training strategies, diagnostics."""

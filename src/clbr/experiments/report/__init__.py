@@ -1,0 +1,1 @@
+"""Reports of an experiment: results, tests, tables, figures, one page."""

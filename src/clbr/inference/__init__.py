@@ -1,0 +1,1 @@
+"""Inference: artifacts, recommendations, what-if, explanations."""

@@ -1,1 +1,0 @@
-"""From a trained run to answers: the artefact, recommendations, what-if, explanations."""

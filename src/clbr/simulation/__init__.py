@@ -1,0 +1,1 @@
+"""Simulated worlds whose true preferences are known."""

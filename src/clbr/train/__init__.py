@@ -1,1 +1,0 @@
-"""Training: batches, the loop, checkpoints, runs."""

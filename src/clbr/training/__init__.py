@@ -1,0 +1,1 @@
+"""Training: batches, the loop, run folders, checkpoints, presets."""

@@ -1,1 +1,0 @@
-"""Edits to the three relations: what a counterfactual changes."""

@@ -1,0 +1,249 @@
+"""The report as one types it, and what is in its files."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from clbr import World, save
+from clbr.experiments.cells import expand
+from clbr.experiments.spec import read_spec
+from clbr.experiments.store import Store
+from invented import fill
+from typed import Run, assert_refused, snapshot
+
+pytest.importorskip("matplotlib")
+SPEC = """
+title = "Tom & <i>Jerry</i>"
+about = "Is it <script>alert(1)</script> better?"
+models = ["lightgcn"]
+seeds = 2
+figure = "lines"
+[arms.original]
+[arms."views & <more>"]
+paradigm = "clbr"
+vary = [{ tau = [0.5, 1.0] }]
+"""
+
+
+LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { rate = 0.5 }\n'
+
+
+class Tags(HTMLParser):
+    """What a page consists of, and whether every tag is closed."""
+
+    VOID = ("meta", "br", "img", "link", "hr", "input")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def made(tiny: World, tmp_path: Path) -> Path:
+    """A specification, its data, and a store with a failed cell and one not run."""
+    save(tiny.dataset, tmp_path / "shop")
+    path = tmp_path / "s.toml"
+    path.write_text(SPEC)
+    placed = expand(read_spec(path), "x", tiny.dataset.fingerprint, "tiny")
+    levels = {(0, 0.5): 0.4, (1, 0.5): 0.41, (0, 1.0): "it <b>broke</b>"}
+    fill(
+        tmp_path / "cells" / "tiny", tiny.dataset, placed,
+        lambda one: levels.get((one.cell.config.seed, one.point["tau"])) if one.point else 0.3,
+    )  # fmt: skip
+    return tmp_path
+
+
+WORDS = ("experiment", "report", "s.toml", "--data", "shop")
+
+
+def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Path) -> None:
+    code, out, err = run(*WORDS)
+    assert (code, err) == (0, "")
+    folder = made / "cells" / "tiny" / "reports" / "s"
+    first = snapshot(folder)
+    assert set(first) == {"s.html", "s.md", "s.csv", "s.tex", "s-lines.svg", "s-curves.svg"}
+    assert "40.5" in out
+    assert re.search(r"\d ± \d+\.\d+ \(\+1\d\.\d+\) \*", out)
+    assert "What stands with a star" in out
+    assert "Failed: lightgcn, views & <more>, tau 1, seed 0: it <b>broke</b>" in out
+    assert "0 of 2" in out
+    assert run(*WORDS)[0] == 0
+    assert snapshot(folder) == first
+    assert run(*WORDS, "--to", "elsewhere/deep")[0] == 0
+    assert snapshot(made / "elsewhere" / "deep")["s.csv"] == first["s.csv"]
+
+
+def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run, made: Path) -> None:
+    (made / "t.toml").write_text((made / "s.toml").read_text())
+    (made / "later.toml").write_text(LATER)
+    reports = made / "cells" / "tiny" / "reports"
+    code, out, err = run("experiment", "report", "later.toml", "s.toml", "t.toml", "--data", "shop")
+    assert (code, err) == (0, "later.toml: no cell is done, so there is nothing to report\n")
+    assert sorted(path.name for path in reports.iterdir()) == ["s", "t"]
+    assert "clbr experiment report later.toml s.toml t.toml --data shop" in (reports / "t" / "t.md").read_text()
+    assert out.index("s.html") < out.index("t.html")
+
+
+def test_a_report_that_cannot_be_made_does_not_keep_the_others(run: Run, made: Path) -> None:
+    pytest.importorskip("openTSNE")
+    (made / "t.toml").write_text((made / "s.toml").read_text().replace('"lines"', '"embeddings"'))
+    code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: ") and "the figure needs them" in err and len(err.splitlines()) == 1
+    assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
+
+
+def test_a_record_of_another_version_keeps_its_own_report_alone(run: Run, made: Path, tiny: World) -> None:
+    (made / "t.toml").write_text(LATER)
+    placed = expand(read_spec(made / "t.toml"), "x", tiny.dataset.fingerprint, "tiny")
+    fill(made / "cells" / "tiny", tiny.dataset, placed[:1], lambda one: 0.3)
+    record = made / "cells" / "tiny" / "cells" / f"{placed[0].cell.key}.json"
+    told = json.loads(record.read_text())
+    told["config"]["train"]["patience"] = 7
+    record.write_text(json.dumps(told))
+    code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: ") and "made by another version" in err and len(err.splitlines()) == 1
+    assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
+
+
+def test_several_specifications_without_a_cell_are_one_line(run: Run, made: Path) -> None:
+    for name in ("t", "u"):
+        (made / f"{name}.toml").write_text(LATER)
+    code, _, err = run("experiment", "report", "t.toml", "u.toml", "--data", "shop")
+    assert code == 2
+    assert err.startswith("error: t.toml: no cell is done") and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["t.toml", "s.toml", "s.toml"], "cells/tiny/reports/s: a folder is for one report"),
+        (["s.toml", "t.toml", "--to", "r"], "r: a folder is for one report"),
+    ],
+)
+def test_two_reports_are_not_written_to_one_place(run: Run, made: Path, words: list[str], why: str) -> None:
+    (made / "t.toml").write_text((made / "s.toml").read_text())
+    before = snapshot(made)
+    code, _, err = run("experiment", "report", *words, "--data", "shop")
+    assert code == 2
+    assert why in err and len(err.splitlines()) == 1
+    assert snapshot(made) == before
+
+
+def test_the_page_needs_nothing_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
+    run(*WORDS)
+    page = (made / "cells" / "tiny" / "reports" / "s" / "s.html").read_text()
+    tags = Tags(page)
+    assert tags.open == []
+    names = [tag for tag, _ in tags.seen]
+    assert not {"script", "link", "img", "iframe", "i"} & set(names)
+    for tag, attributes in tags.seen:
+        for what in ("src", "href", "xlink:href"):
+            assert (attributes.get(what) or "#").startswith("#"), (tag, attributes)
+    assert "url(http" not in page
+    assert "@import" not in page
+    ids = [attributes["id"] for _, attributes in tags.seen if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert names.count("figure") == names.count("figcaption") == 2
+    assert "Tom &amp; &lt;i&gt;Jerry&lt;/i&gt;" in page
+    assert "clbr experiment run s.toml --data shop" in page
+    assert re.search(r"<b>\d+\.\d+ ± \d+\.\d+ \(\+", page)
+
+
+def test_the_markdown_has_the_numbers_of_every_figure_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
+    run(*WORDS)
+    text = (made / "cells" / "tiny" / "reports" / "s" / "s.md").read_text()
+    assert "<script>" not in text and "\\<script\\>" in text
+    heading, picture, below = text.partition("![Training curves](s-curves.svg)")
+    assert heading.rstrip().endswith("## Training curves") and picture
+    assert "| lightgcn, original, seed 1 | 4 | 3 | " in below
+
+
+def test_every_caption_names_data_and_seeds_and_the_page_says_how_it_was_made(
+    run: Run, made: Path, tiny: World
+) -> None:
+    run(*WORDS)
+    page = (made / "cells" / "tiny" / "reports" / "s" / "s.html").read_text()
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page) + re.findall(
+        r"<section.*?<p class='told'>(.*?)</p>", page, re.S
+    )
+    assert len(captions) == 5, captions
+    for caption in captions:
+        assert "tiny, " in caption
+        assert "2 seeds" in caption
+    for told in (tiny.dataset.fingerprint, "torch", "2.13.0", "abc123", "memory, MiB", "dimension = 64", "varied: tau"):
+        assert told in page, told
+
+
+def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
+    assert run(*WORDS, "--where", " tau = 0.5 ", "--to", "spaced")[0] == 0
+    code, out, _ = run(*WORDS, "--where", "tau=0.5", "--seeds", "1", "--to", "r")
+    assert code == 0
+    assert "Failed" not in out
+    assert "1 seed." in out
+    told = (made / "r" / "s.md").read_text()
+    assert "run s.toml --data shop --seeds 1 --where tau=0.5\n" in told
+    assert "report s.toml --data shop --seeds 1 --where tau=0.5 --to r\n" in told
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--out", "nowhere"], "nowhere: no cells there, so there is nothing to report; first: clbr experiment run"),
+        (
+            ["--where", "tau=1.0", "--arms", "views & <more>"],
+            "nothing to report, none of the 2 cells is done; 1 failed",
+        ),
+        (["--models", "bgcn"], "no model 'bgcn'"),
+        (["--where", "tau=99"], "--where tau=99: no such value; tau varies over 0.5, 1.0"),
+        (["--where", "tau=0.5,,1"], "--where tau=0.5,,1: expected key=value,value, for instance share=0.2,1"),
+        (["--where", "tau"], "--where tau: expected key=value,value"),
+        (["--where", "=0.5"], "--where =0.5: expected key=value,value"),
+        (["--where", "ratio=0.5"], "no varied setting 'ratio'"),
+        (["--to", "s.toml"], "s.toml: cannot be written"),
+        (["--to", "s.toml/below"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_lost(run: Run, made: Path, more: list[str], message: str) -> None:
+    assert_refused(run, made, [*WORDS, *more], message)
+
+
+def test_cells_of_other_data_or_another_version_are_not_reported(run: Run, made: Path, tiny: World) -> None:
+    save(replace(tiny.dataset, ui=tiny.dataset.ui[1:]), made / "other")
+    words = ["experiment", "report", "s.toml", "--data", "other", "--out", "cells/tiny"]
+    assert_refused(run, made, words, "holds cells of tiny, and tiny is other data")
+    about = made / "cells" / "tiny" / "about.json"
+    about.write_text(about.read_text().replace('"layout": 1', '"layout": 0'))
+    assert_refused(run, made, list(WORDS), "was made by another version (layout 0, not 1)")
+
+
+def test_per_user_values_of_other_users_are_refused(run: Run, made: Path, tiny: World) -> None:
+    folder = made / "cells" / "tiny" / "cells"
+    kept = next(iter(sorted(folder.glob("*.npz"))))
+    from clbr.experiments.store import PerUser
+
+    store = Store(made / "cells" / "tiny")
+    placed = expand(read_spec(made / "s.toml"), "x", tiny.dataset.fingerprint, "tiny")
+    cell = next(one.cell for one in placed if one.cell.key == kept.stem)
+    record, tested = store.read(cell), store.per_user(cell)
+    assert record is not None
+    store.write(record, PerUser({name: values[1:] for name, values in tested.metrics.items()}, tested.found))
+    assert_refused(run, made, list(WORDS), "is not of these users")

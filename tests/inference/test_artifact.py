@@ -1,0 +1,146 @@
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from clbr import InputError, World, evaluate, save
+from clbr.graph.graph import BundleGraph
+from clbr.inference.artifact import VECTORS, Artefact, open_artefact
+from clbr.inference.card import card
+from clbr.inference.export import export, widened
+from clbr.inference.recommend import recommend
+from clbr.models.registry import MODELS
+from clbr.training.config import compose
+from clbr.training.run import start
+from clbr.training.run_folder import best_recommender
+
+Make = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_artefact_scores_as_its_run_does(model: str, artefact_of: Make, tiny: World) -> None:
+    folder = artefact_of(model)
+    run = folder.parent / "run-elsewhere"
+    users, bundles = (torch.from_numpy(np.unique(side).astype(np.int64)) for side in tiny.dataset.train.T)
+    there = best_recommender(run, tiny.dataset).scores(users)
+    here = open_artefact(folder).recommender.scores(users)
+    assert torch.allclose(here[:, bundles], there[:, bundles], atol=1e-5)
+
+
+def test_what_is_said_of_it_is_what_the_run_measured(artefact: Artefact, artefact_of: Make, tiny: World) -> None:
+    run = artefact_of("crosscbr").parent / "run-elsewhere"
+    result = evaluate(best_recommender(run, tiny.dataset), tiny.dataset, split="test")
+    assert artefact.about.test["recall@20"] == result["recall@20"]
+    heavy, light = artefact.about.segments["heavy"], artefact.about.segments["light"]
+    assert heavy["users"] + light["users"] == len(result.users)
+    mean = (heavy["users"] * heavy["ndcg@20"] + light["users"] * light["ndcg@20"]) / len(result.users)
+    assert mean == pytest.approx(result["ndcg@20"])
+    told = (artefact.folder / "card.md").read_text()
+    assert f"{100 * result['recall@20']:.2f}" in told
+    assert "600 users, 150 bundles, 240 items" in told
+
+
+def test_the_card_counts_cold_users_as_tested_only_if_they_are(artefact: Artefact, tiny: World) -> None:
+    cold = int(np.setdiff1d(np.unique(tiny.dataset.ui[:, 0]), tiny.dataset.train[:, 0])[0])
+    assert "alone, and no test pair tells how good it is." in card(artefact.about, tiny.dataset)
+    tested = replace(tiny.dataset, test=np.array([[cold, 0]]))
+    assert "no test pair tells" not in card(artefact.about, tested)
+
+
+def test_names_come_along(artefact: Artefact, tiny: World) -> None:
+    assert artefact.bundles.label(3) == tiny.dataset.bundles.label(3)
+    assert artefact.items.label(0) == tiny.dataset.items.label(0)
+
+
+def test_spare_nodes_change_nothing_for_the_others(tiny: World) -> None:
+    config = compose("tiny", "bgcn", changes={"epochs": 1})
+    from clbr.inference.artifact import make_graph
+    from clbr.models.base import Encoder
+    from clbr.models.registry import make_model
+
+    model = make_model("bgcn", config.settings, tiny.dataset, torch.Generator().manual_seed(0))
+    wide = widened(model, "bgcn", config.settings, tiny.dataset)
+    assert isinstance(model, Encoder) and isinstance(wide, Encoder)
+    dataset = tiny.dataset
+    pairs = {"ub": dataset.train, "ui": dataset.ui, "bi": dataset.bi}
+    with torch.no_grad():
+        here = model.encode(BundleGraph.of(dataset))
+        there = wide.encode(make_graph(pairs, 600, 150, 240))  # type: ignore[arg-type]
+    assert torch.allclose(here.joined("users"), there.joined("users")[:-1], atol=1e-6)
+    assert torch.allclose(here.joined("bundles"), there.joined("bundles")[:-1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["vectors.safetensors", "weights.safetensors", "graph.safetensors", "bundles.json"])
+def test_a_changed_byte_is_noticed_when_the_file_is_needed(name: str, artefact: Artefact, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(artefact.folder, copy)
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(content)
+    opened = open_artefact(copy)
+    with pytest.raises(InputError, match=rf"{name}: is damaged .* export it again"):
+        opened.check()
+    with pytest.raises(InputError, match="is damaged"):
+        {
+            "vectors.safetensors": lambda: recommend(opened, 0),
+            "weights.safetensors": lambda: opened.model,
+            "graph.safetensors": lambda: opened.graph,
+            "bundles.json": lambda: opened.bundles,
+        }[name]()
+
+
+def test_what_is_not_a_whole_artefact_is_refused(artefact: Artefact, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no artefact there"):
+        open_artefact(tmp_path)
+    copy = tmp_path / "copy"
+    shutil.copytree(artefact.folder, copy)
+    (copy / "graph.safetensors").unlink()
+    with pytest.raises(InputError, match="graph.safetensors is missing"):
+        open_artefact(copy)
+    about = json.loads((copy / "artefact.json").read_text())
+    for change, message in (
+        ({"layout": 2}, "has layout 2, and this version of clbr reads 1; it was made by a newer version: install that"),
+        ({"layout": 0}, "reads 1; export it again"),
+        ({"seed": 5}, "another checksum"),
+    ):
+        (copy / "artefact.json").write_text(json.dumps(about | change))
+        with pytest.raises(InputError, match=message):
+            open_artefact(copy)
+    for content in ("{", "[]", '"layout"', "[" * 100_000):
+        (copy / "artefact.json").write_text(content)
+        with pytest.raises(InputError, match="is damaged"):
+            open_artefact(copy)
+
+
+def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(
+    tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = save(tiny.dataset, tmp_path / "shop")
+    start(tmp_path / "run", compose(str(data), "bprmf", changes={"epochs": 1}), tiny.dataset)
+    export(tmp_path / "run", tmp_path / "out")
+    with monkeypatch.context() as patched, pytest.raises(InputError, match="is not empty"):
+        patched.setattr("clbr.inference.export.evaluate", lambda *_, **__: pytest.fail("work was begun in vain"))
+        export(tmp_path / "run", tmp_path / "out")
+    export(tmp_path / "run", tmp_path / "out", force=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="holds other things"):
+        export(tmp_path / "run", tmp_path / "other", force=True)
+    assert (tmp_path / "other" / "letter.txt").read_text() == "dear"
+
+
+def test_vectors_are_mapped_not_read(artefact: Artefact) -> None:
+    users = artefact.embeddings.levels["item"].users
+    assert users.shape == (601, 64)
+    assert np.isfinite(users.numpy()).all()
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("this system does not tell what is mapped")
+    regions = [line.split() for line in maps.read_text().splitlines() if str(artefact.folder / VECTORS) in line]
+    spans = [[int(end, 16) for end in region[0].split("-")] for region in regions]
+    assert any(start <= users.data_ptr() < end for start, end in spans)

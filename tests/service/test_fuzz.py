@@ -1,0 +1,52 @@
+"""Every route, with whatever the schema allows and with what it does not: no 5xx, no answer outside the schema."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from clbr.service.app import House, make_app
+from clbr.service.worker import Desk
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+HOST = {"host": "127.0.0.1"}
+
+
+@pytest.fixture  # for each test: Schemathesis ends the application after it, and the desk with it
+def operations(artefact_of: Callable[[str], Path]) -> Iterator[list[schemathesis.APIOperation]]:
+    folder = artefact_of("crosscbr")
+    desk = Desk(folder)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", make_app(House(folder), desk), headers=HOST)
+    yield [found.ok() for found in schema.get_all_operations()]
+    desk.close()
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=str)
+def test_no_question_breaks_the_service(operations: list[schemathesis.APIOperation], mode: GenerationMode) -> None:
+    asked = []
+    for operation in operations:
+        if mode is GenerationMode.NEGATIVE and not operation.body and not operation.query:
+            continue  # there is nothing to be wrong
+
+        @given(case=operation.as_strategy(generation_mode=mode))
+        @settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+        def ask(case: schemathesis.Case) -> None:
+            case.headers = {**(case.headers or {}), **HOST}
+            answer = case.call()
+            # A body over the limit is refused as such, whatever else is wrong with it.
+            wrong = [] if answer.status_code == 413 else [negative_data_rejection]
+            case.validate_response(answer, checks=[*CHECKS, *wrong])
+
+        ask()
+        asked.append(operation.path)
+    assert len(asked) > 9 and "/api/whatif/user" in asked

@@ -1,0 +1,231 @@
+from collections.abc import Callable
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from clbr import BundleDataset, EdgeEdits, InputError, World, describe, simulate
+from clbr.data.describe import COUNTS
+from clbr.data.pairs import contains, encode
+from clbr.data.sources import PUBLISHED
+from clbr.simulation import generate as simulate_module
+from clbr.simulation.generate import _candidates
+from clbr.simulation.parameters import LEVELS, VARIANTS, WORLDS
+
+
+def test_the_same_seed_gives_the_same_world_and_another_seed_another(tiny: World) -> None:
+    again, other = simulate("tiny"), simulate("tiny", seed=1)
+    assert again.dataset.train.tolist() == tiny.dataset.train.tolist()
+    assert (again.tastes == tiny.tastes).all()
+    assert other.dataset.train.tolist() != tiny.dataset.train.tolist()
+
+
+FROZEN = {"youshu": "a1820e5f6603bf8f", "netease": "5ce92dade0433278", "tiny": "7288785a3c25cd94"}
+
+
+@pytest.mark.parametrize("like", list(WORLDS))
+def test_the_frozen_parameters_have_not_moved(like: str) -> None:
+    """Results on a world mean something only while the world stays what it was when they were made."""
+    assert sha256(WORLDS[like].to_toml().encode()).hexdigest().startswith(FROZEN[like])
+    assert VARIANTS == {"plain": {}, "sparser": {"density": 0.5}, "denser": {"density": 2.0}, "noisier": {"noise": 2.0}}
+
+
+def test_the_drawn_shop_has_not_moved(tiny: World) -> None:
+    assert (len(tiny.dataset.train), len(tiny.dataset.tune), len(tiny.dataset.test)) == (2_915, 515, 770)
+    assert tiny.dataset.bi[:4, 1].tolist() == [39, 66, 68, 82]
+
+
+@pytest.fixture(scope="module")
+def youshu_like() -> World:
+    return simulate("youshu")
+
+
+def test_sizes_and_edge_counts_are_within_five_percent_of_the_published_ones(youshu_like: World) -> None:
+    found, published = describe(youshu_like.dataset), PUBLISHED["Youshu"]
+    for what in COUNTS:
+        assert found.count(what) == pytest.approx(getattr(published, what), rel=0.05), what
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0])
+def test_a_scaled_world_has_scaled_sizes_and_edges(scale: float) -> None:
+    found, published = describe(simulate("youshu", scale=scale).dataset), PUBLISHED["Youshu"]
+    for what in COUNTS:
+        assert found.count(what) == pytest.approx(scale * getattr(published, what), rel=0.05), what
+
+
+SIDES = [("ub", "users", "bundles"), ("ui", "users", "items"), ("bi", "bundles", "items")]
+
+
+@pytest.mark.parametrize(("relation", "left", "right"), SIDES)
+def test_degree_distributions_follow_those_of_the_real_data(
+    youshu_like: World, real: Callable[[str], BundleDataset], relation: str, left: str, right: str
+) -> None:
+    """Side by side: the share of nodes without an edge, and every quantile up to the 95th, within a third or two."""
+    for side, nodes in enumerate((left, right)):
+        simulated, measured = (_degrees(d, relation, side, nodes) for d in (youshu_like.dataset, real("Youshu")))
+        assert (simulated == 0).mean() == pytest.approx((measured == 0).mean(), abs=0.01)
+        levels = [level for level in LEVELS if level <= 0.95]
+        ours, theirs = (np.quantile(d[d > 0], levels) for d in (simulated, measured))
+        np.testing.assert_allclose(ours, theirs, rtol=1 / 3, atol=2, err_msg=f"{relation} {nodes}")
+        # The few largest are matched in size, not exactly.
+        assert simulated.max() == pytest.approx(measured.max(), rel=0.35)
+
+
+def _degrees(dataset: BundleDataset, relation: str, side: int, nodes: str) -> np.ndarray:
+    pairs = (
+        np.concatenate([dataset.train, dataset.tune, dataset.test]) if relation == "ub" else getattr(dataset, relation)
+    )
+    return np.bincount(pairs[:, side], minlength=len(getattr(dataset, nodes)))
+
+
+def test_variants_change_what_they_say_and_nothing_else() -> None:
+    plain, sparse, dense, noisy = (
+        simulate("youshu", scale=0.2, variant=v) for v in ("plain", "sparser", "denser", "noisier")
+    )
+    edges = [describe(world.dataset).count("user_bundle") for world in (plain, sparse, dense, noisy)]
+    assert edges[1] == pytest.approx(edges[0] / 2, rel=0.05)
+    assert edges[2] == pytest.approx(edges[0] * 2, rel=0.05)
+    assert edges[3] == edges[0]
+    assert sparse.dataset.bi.tolist() == plain.dataset.bi.tolist()
+    assert noisy.config.noise == 2 * plain.config.noise
+
+
+def test_people_choose_what_they_prefer_among_what_they_are_shown(tiny: World) -> None:
+    """Edges have a higher true preference, and a higher exposure, than pairs drawn at random."""
+    rng = np.random.default_rng(0)
+    for relation, left, right in SIDES:
+        edges = tiny.dataset.train if relation == "ub" else getattr(tiny.dataset, relation)
+        sizes = [len(getattr(tiny.dataset, nodes)) for nodes in (left, right)]
+        others = np.stack([rng.choice(edges[:, 0], 4000), rng.integers(sizes[1], size=4000)], axis=1)
+        others = others[~contains(encode(edges, sizes[1]), encode(others, sizes[1]))]
+        for truth in (tiny.preference, tiny.exposure):
+            chosen, rest = truth(relation, edges), truth(relation, others)  # type: ignore[arg-type, operator]
+            assert np.quantile(chosen, 0.5) > np.quantile(rest, 0.6), (relation, truth)
+
+
+@pytest.mark.parametrize("relation", ["ub", "ui", "bi"])
+def test_exposure_is_how_often_things_are_shown(tiny: World, relation: str) -> None:
+    """Against the drawing itself: candidates drawn two hundred times, with nothing brought by patrons."""
+    shown = tiny.shown[relation]  # type: ignore[index]
+    rows, width = np.arange(20), len(shown.fame)
+    rng, nothing = np.random.default_rng(0), np.empty(0, np.int64)
+    seen = np.zeros(20 * width)
+    for _ in range(200):
+        codes = _candidates(rng, shown, rows, np.zeros(20, np.int64), nothing)
+        seen[codes] += 1 / 200
+    pairs = np.stack(np.divmod(np.arange(20 * width), width), axis=1)
+    np.testing.assert_allclose(shown.per_draw(pairs).reshape(20, width).sum(axis=1), 1.0, rtol=1e-9)
+    stated = tiny.exposure(relation, pairs)  # type: ignore[arg-type]
+    assert np.abs(seen - stated).max() < 0.2
+    assert seen.mean() == pytest.approx(stated.mean(), rel=0.02)
+
+
+def test_chance_is_scaled_by_the_worlds_noise() -> None:
+    quiet, loud = (simulate("tiny", variant=variant) for variant in ("plain", "noisier"))
+    pair = (np.arange(50), np.arange(50))
+    np.testing.assert_allclose(loud.mood("ub", *pair), 2 * quiet.mood("ub", *pair), rtol=1e-5)
+
+
+def test_no_more_candidates_are_weighed_at_once_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counting(*arguments: object) -> np.ndarray:
+        codes = _candidates(*arguments)  # type: ignore[arg-type]
+        sizes.append(len(codes))
+        return codes
+
+    monkeypatch.setattr(simulate_module, "_candidates", counting)
+    monkeypatch.setattr(simulate_module, "BLOCK", 5_000)
+    simulate("tiny")
+    assert max(sizes) < 7_000  # a block may exceed it by one user's draws and what was brought
+    assert len(sizes) > 20
+
+
+@pytest.mark.parametrize("relation", ["ui", "bi"])
+def test_choices_follow_edits_of_history_and_of_contents(tiny: World, relation: str) -> None:
+    """After an edit the choices are the best by the edited preference, in the same mood."""
+    user = int(tiny.dataset.ui[0, 0])
+    if relation == "ui":
+        edits = EdgeEdits(drop={"ui": tiny.dataset.ui[tiny.dataset.ui[:, 0] == user]})
+    else:
+        edits = EdgeEdits(drop={"bi": tiny.dataset.bi[::2]})
+    pairs = np.stack([np.full(150, user), np.arange(150)], axis=1)
+    utility = tiny.preference("ub", pairs, edits) + tiny.mood("ub", np.array([user]), np.arange(150))
+    everything = np.concatenate([tiny.dataset.train, tiny.dataset.tune, tiny.dataset.test])
+    has = set(everything[everything[:, 0] == user, 1].tolist())
+    expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has]
+    chosen = tiny.choices([user], 150, edits)[0]
+    assert chosen[: len(expected)].tolist() == expected
+    assert chosen.tolist() != tiny.choices([user], 150)[0].tolist()
+
+
+def test_a_users_next_choices_are_the_best_that_she_does_not_have(tiny: World) -> None:
+    user, bundles = 7, np.arange(150)
+    pairs = np.stack([np.full(150, user), bundles], axis=1)
+    utility = tiny.preference("ub", pairs) + tiny.mood("ub", np.array([user]), bundles)
+    everything = np.concatenate([tiny.dataset.train, tiny.dataset.tune, tiny.dataset.test])
+    has = set(everything[everything[:, 0] == user, 1].tolist())
+    expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has][:10]
+    assert tiny.choices(np.array([3, user]), 10)[1].tolist() == expected
+
+
+def test_an_edit_of_contents_changes_the_preference_for_that_bundle_only(tiny: World) -> None:
+    bundle = int(tiny.dataset.bi[0, 0])
+    dropped = tiny.dataset.bi[tiny.dataset.bi[:, 0] == bundle][:2]
+    edits = EdgeEdits(drop={"bi": dropped})
+    pairs = np.stack([np.full(150, 7), np.arange(150)], axis=1)
+    moved = np.flatnonzero(tiny.preference("ub", pairs, edits) != tiny.preference("ub", pairs))
+    assert moved.tolist() == [bundle]
+
+
+def test_an_edit_of_history_pulls_a_users_taste_towards_the_item(tiny: World) -> None:
+    """What if she had bought it? Bundles that lie near the item rise for her, and for nobody else."""
+    user = int(tiny.dataset.ui[0, 0])
+    mine = tiny.dataset.ui[tiny.dataset.ui[:, 0] == user, 1]
+    item = next(i for i in range(240) if i not in mine)
+    edits = EdgeEdits(add={"ui": np.array([[user, item]])})
+    pairs = np.stack([np.full(150, user), np.arange(150)], axis=1)
+    change = tiny.preference("ub", pairs, edits) - tiny.preference("ub", pairs)
+    near = tiny._contents(None)[:, : tiny.items.shape[1]] @ tiny.items[item]
+    assert np.corrcoef(change, near)[0, 1] > 0.3
+    others = pairs.copy()
+    others[:, 0] = user + 1
+    assert (tiny.preference("ub", others, edits) == tiny.preference("ub", others)).all()
+
+
+def test_a_bundle_taken_back_can_be_chosen_again_and_one_given_cannot(tiny: World) -> None:
+    user = int(tiny.dataset.train[0, 0])
+    first = tiny.choices(np.array([user]), 1)[0, 0]
+    given = EdgeEdits(add={"ub": np.array([[user, first]])})
+    assert first not in tiny.choices(np.array([user]), 150, given)
+    taken = EdgeEdits(drop={"ub": tiny.dataset.train[:1]})
+    assert tiny.dataset.train[0, 1] in tiny.choices(np.array([user]), 150, taken)
+    assert (tiny.choices(np.array([user]), 150) == -1).any()  # what she has leaves places empty
+
+
+def test_the_tiny_world_reads_like_a_shop(tiny: World) -> None:
+    names = tiny.dataset.items.names
+    assert names is not None
+    assert "keyboard" in names
+    assert "mouse" in names
+    for nodes in (tiny.dataset.items, tiny.dataset.bundles):
+        assert nodes.names is not None
+        assert len(set(nodes.names)) == len(nodes)
+
+
+def test_a_bundle_is_filled_with_things_of_its_theme(tiny: World) -> None:
+    fits = tiny.item_theme[tiny.dataset.bi[:, 1]] == tiny.bundle_theme[tiny.dataset.bi[:, 0]]
+    assert fits.mean() > 4 / 12
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"like": "yousho"}, {"scale": 0.0}, {"scale": 1e6}, {"seed": -1}, {"variant": "odd"}]
+)
+def test_a_world_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        simulate(**({"like": "tiny"} | wrong))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("like", list(WORLDS))
+def test_a_world_may_be_very_small(like: str) -> None:
+    assert len(simulate(like, scale=0.01).dataset.train) > 0

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clbr import World
+from clbr.training.batches import Choices, Negatives
+
+PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1)
+
+
+def array(pairs: set[tuple[int, int]]) -> np.ndarray:
+    return np.array(sorted(pairs), np.int32)
+
+
+@given(PAIRS)
+def test_the_nth_missing_node_is_the_nth_missing_node(pairs: set[tuple[int, int]]) -> None:
+    negatives = Negatives(array(pairs), (5, 7))
+    for left in range(5):
+        missing = [right for right in range(7) if (left, right) not in pairs]
+        found = negatives.nth_missing(np.full(len(missing), left), np.arange(len(missing)))
+        assert found.tolist() == missing
+
+
+def test_negatives_are_never_positives_and_uniform_over_the_rest(tiny: World) -> None:
+    pairs = tiny.dataset.train
+    negatives = Negatives(pairs, (600, 150))
+    users = np.repeat(np.arange(600), 20)
+    drawn = negatives.draw(users, 10, np.random.default_rng(0))
+    assert drawn.shape == (12_000, 10)
+    known = {tuple(pair) for pair in pairs.tolist()}
+    assert not any((user, bundle) in known for user, row in zip(users, drawn.tolist(), strict=True) for bundle in row)
+    one = negatives.draw(np.full(20_000, int(pairs[0, 0])), 1, np.random.default_rng(1)).ravel()
+    missing = 150 - int((pairs[:, 0] == pairs[0, 0]).sum())
+    counts = np.bincount(one, minlength=150)
+    assert (counts > 0).sum() == missing
+    assert counts[counts > 0].std() < 2 * (20_000 / missing) ** 0.5
+
+
+def test_an_epoch_holds_every_pair_once_in_another_order_each_time(tiny: World) -> None:
+    choices = Choices(tiny.dataset.train, (600, 150))
+    epochs = []
+    for seed in (0, 0, 1):
+        batches = list(choices.epoch(512, 2, np.random.default_rng(seed)))
+        assert [len(batch.left) for batch in batches] == [512] * 5 + [355]
+        assert batches[0].others.shape == (512, 2)
+        epochs.append([(int(u), int(b)) for batch in batches for u, b in zip(batch.left, batch.chosen, strict=True)])
+    assert sorted(epochs[0]) == [tuple(pair) for pair in tiny.dataset.train.tolist()]
+    assert epochs[0] == epochs[1]
+    assert epochs[0] != epochs[2]
+
+
+def test_someone_who_has_everything_is_not_learned_from() -> None:
+    pairs = np.array([[0, 0], [0, 1], [1, 0]], np.int32)
+    (batch,) = Choices(pairs, (2, 2)).epoch(8, 3, np.random.default_rng(0))
+    assert batch.left.tolist() == [1]
+    assert batch.others.tolist() == [[1, 1, 1]]
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_endless_batches_go_on_after_an_epoch(count: int) -> None:
+    pairs = np.array([[0, 0], [1, 1]], np.int32)
+    stream = Choices(pairs, (2, 3)).endless(2, count, np.random.default_rng(0))
+    assert [len(next(stream).left) for _ in range(5)] == [2] * 5

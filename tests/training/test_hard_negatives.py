@@ -1,0 +1,43 @@
+import numpy as np
+
+from clbr import World, fit
+from clbr.training.batches import HardNegatives
+
+
+def overlap(tiny: World) -> tuple[np.ndarray, np.ndarray]:
+    has, holds = np.zeros((600, 240)), np.zeros((150, 240))
+    has[tuple(tiny.dataset.ui.T)] = 1
+    holds[tuple(tiny.dataset.bi.T)] = 1
+    return has @ holds.T, holds @ holds.T
+
+
+def draws(tiny: World, history: float, contents: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    hard = HardNegatives(tiny.dataset, history, contents, hardest=0.1)
+    pairs = tiny.dataset.train.astype(np.int64)
+    return pairs[:, 0], pairs[:, 1], hard.draw(pairs[:, 0], pairs[:, 1], 4, np.random.default_rng(0))
+
+
+def test_hard_negatives_are_never_known_choices(tiny: World) -> None:
+    users, _, drawn = draws(tiny, 0.4, 0.4)
+    known = {tuple(pair) for pair in tiny.dataset.train.tolist()}
+    assert drawn.shape == (len(users), 4)
+    assert not any(
+        (user, bundle) in known for user, row in zip(users.tolist(), drawn.tolist(), strict=True) for bundle in row
+    )
+
+
+def test_by_history_they_hold_what_the_user_has_and_by_contents_what_the_chosen_one_holds(tiny: World) -> None:
+    by_user, by_bundle = overlap(tiny)
+    means = {}
+    for name, shares in {"uniform": (0.0, 0.0), "history": (1.0, 0.0), "contents": (0.0, 1.0)}.items():
+        users, chosen, drawn = draws(tiny, *shares)
+        means[name] = (by_user[users[:, None], drawn].mean(), by_bundle[chosen[:, None], drawn].mean())
+    assert means["history"][0] > 2 * means["uniform"][0]
+    assert means["contents"][1] > 3 * means["uniform"][1]
+
+
+def test_a_second_stage_with_hard_negatives_trains(tiny: World) -> None:
+    first = fit(tiny.dataset, "bgcn", epochs=8, batch=256, rate=0.01)
+    second = fit(tiny.dataset, "bgcn", epochs=8, batch=256, rate=0.01, hard_from=4)
+    assert second.evaluate("tune", ks=(20,))["recall@20"] > 0.4
+    assert not np.array_equal(first.recommend(range(600), 20), second.recommend(range(600), 20))
