@@ -1,9 +1,9 @@
-"""How fast an artefact answers: opened, a user's what-if, a bundle's audience, an explanation, everyone ranked.
+"""How fast an artifact answers: opened, a user's what-if, a bundle's audience, an explanation, everyone ranked.
 
-ARTEFACT is a folder that `clbr export` made. Users, bundles and edits are drawn by a fixed seed; every kind of question is
+ARTIFACT is a folder that `clbr export` made. Users, bundles and edits are drawn by a fixed seed; every kind of question is
 asked a few times before it is timed. Medians and 95th percentiles in milliseconds.
 
-    python benchmarks/answers.py ARTEFACT [ARTEFACT ...] [--questions 60]
+    python benchmarks/answers.py ARTIFACT [ARTIFACT ...] [--questions 60]
 """
 
 import argparse
@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.edit_requests import contents_edits, history_edits
 from clbr.inference.explain import what_it_takes, why
 from clbr.inference.recommend import of_left, recommend, recommend_all
@@ -28,9 +28,9 @@ OPENING = """
 import sys, time
 import torch
 begun = time.perf_counter()
-from clbr.serve import artefact, recommend
+from clbr.serve import artifact, recommend
 imported = time.perf_counter()
-recommend.recommend(artefact.open_artefact(sys.argv[1]), 0)
+recommend.recommend(artifact.open_artifact(sys.argv[1]), 0)
 print(1000 * (imported - begun), 1000 * (time.perf_counter() - imported))
 """
 
@@ -45,7 +45,7 @@ def timed(ask: Callable[[], object], questions: int) -> np.ndarray:
     return 1000 * np.array(seconds)
 
 
-def questions_of(opened: Artefact, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
+def questions_of(opened: Artifact, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
     about, users = opened.about, np.unique(opened.chosen[:, 0])
 
     def absent(pairs: np.ndarray, left: int) -> int:
@@ -81,13 +81,13 @@ def questions_of(opened: Artefact, rng: np.random.Generator) -> dict[str, Callab
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefacts", nargs="+", type=Path)
+    parser.add_argument("artifacts", nargs="+", type=Path)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     threads = use_threads(options.threads)
-    for folder in options.artefacts:
-        opened = open_artefact(folder)
+    for folder in options.artifacts:
+        opened = open_artifact(folder)
         print(
             f"\n| {opened.about.model} on {opened.about.data}, {threads} threads | median ms | 95 % ms |\n|---|---|---|"
         )

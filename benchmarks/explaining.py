@@ -5,7 +5,7 @@ history, swaps in the bundle). The order by influence is compared with the order
 and as many propagations as there are things) and with chance. On histories of at most --small things whose answer has at
 most three, all smaller sets are tried.
 
-    python benchmarks/explaining.py ARTEFACT [--users 40] [--small 25]
+    python benchmarks/explaining.py ARTIFACT [--users 40] [--small 25]
 """
 
 import argparse
@@ -16,8 +16,8 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.inference.artifact import Artefact, open_artefact
-from clbr.inference.explain import Explanation, Order, Thing, by_influence, history, place_of, what_it_takes, why
+from clbr.inference.artifact import Artifact, open_artifact
+from clbr.inference.explain import Explanation, Order, Thing, by_influence, history, rank_of, what_it_takes, why
 from clbr.inference.recommend import of_left
 from clbr.inference.whatif import State, edited, factual
 from clbr.training.runtime import use_threads
@@ -30,16 +30,16 @@ def chance(state: State, user: int, bundle: int, k: int, things: Sequence[Thing]
 
 def leave_one_out(state: State, user: int, bundle: int, k: int, things: Sequence[Thing]) -> list[Thing]:
     """Things without which the bundle falls furthest come first."""
-    places = [place_of(edited(state.artefact, history(user, drop=[thing])), user, bundle) for thing in things]
+    places = [rank_of(edited(state.artifact, history(user, drop=[thing])), user, bundle) for thing in things]
     return [things[index] for index in np.argsort(-np.array(places), kind="stable")]
 
 
-def is_least(opened: Artefact, answer: Explanation) -> bool:
+def is_least(opened: Artifact, answer: Explanation) -> bool:
     pairs = {"ui": opened.graph.ui.pairs, "ub": opened.chosen}
     things = [Thing(relation, int(node)) for relation in pairs for node in of_left(pairs[relation], answer.user)]  # type: ignore[arg-type]
     smaller = (list(some) for size in range(1, len(answer.things)) for some in combinations(things, size))
     return not any(
-        place_of(edited(opened, history(answer.user, drop=some)), answer.user, answer.bundle) > answer.k
+        rank_of(edited(opened, history(answer.user, drop=some)), answer.user, answer.bundle) > answer.k
         for some in smaller
     )
 
@@ -58,13 +58,13 @@ def row(name: str, answers: list[tuple[Explanation, float]], more: str = "") -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefact", type=Path)
+    parser.add_argument("artifact", type=Path)
     parser.add_argument("--users", type=int, default=40)
     parser.add_argument("--small", type=int, default=25)
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     use_threads(options.threads)
-    opened, rng = open_artefact(options.artefact), np.random.default_rng(0)
+    opened, rng = open_artifact(options.artifact), np.random.default_rng(0)
     users = rng.permutation(np.unique(opened.chosen[:, 0]))[: options.users].tolist()
     near = {user: factual(opened).ranking(user, 20)[int(rng.integers(20))].bundle for user in users}
     far = {user: factual(opened).ranking(user, 100)[int(rng.integers(20, 100))].bundle for user in users}

@@ -4,7 +4,7 @@ A user is hidden by taking all her edges away; the spare user gets them instead.
 away; the spare bundle gets its contents alone. Found are pairs of the split: for users the recall at 20, for bundles the
 share of pairs in whose user's first 20 the bundle stands.
 
-    python benchmarks/newcomers.py ARTEFACT DATA [--split test] [--users 300] [--bundles 150]
+    python benchmarks/newcomers.py ARTIFACT DATA [--split test] [--users 300] [--bundles 150]
 """
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from clbr import EdgeEdits, load
-from clbr.inference.artifact import open_artefact
+from clbr.inference.artifact import open_artifact
 from clbr.inference.recommend import best, of_left
 from clbr.inference.whatif import edited, factual
 from clbr.training.runtime import use_threads
@@ -30,15 +30,15 @@ def interval(differences: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefact", type=Path)
+    parser.add_argument("artifact", type=Path)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--split", default="test", choices=("tune", "test"))
+    parser.add_argument("--split", default="test", choices=("validation", "test"))
     parser.add_argument("--users", type=int, default=300)
     parser.add_argument("--bundles", type=int, default=150)
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     use_threads(options.threads)
-    opened, dataset, rng = open_artefact(options.artefact), load(options.data), np.random.default_rng(0)
+    opened, dataset, rng = open_artifact(options.artifact), load(options.data), np.random.default_rng(0)
     wanted = dataset.pairs(options.split)
     graph, popular = (
         opened.graph,
@@ -48,7 +48,7 @@ def main() -> None:
     for user in rng.permutation(np.unique(wanted[:, 0]))[: options.users].tolist():
         items, chosen, hers = of_left(graph.ui.pairs, user), of_left(graph.ub.pairs, user), of_left(wanted, user)
         gone = {"ui": pairs(user, items), "ub": pairs(user, chosen)}
-        spare = opened.spare_user
+        spare = opened.unseen_user
         whole = edited(opened, EdgeEdits(add={"ui": pairs(spare, items), "ub": pairs(spare, chosen)}, drop=gone))
         bare = edited(opened, EdgeEdits(add={"ui": pairs(spare, items)}, drop=gone))
         lists = {
@@ -70,10 +70,10 @@ def main() -> None:
     for bundle in rng.permutation(np.unique(wanted[:, 1]))[: options.bundles].tolist():
         takers, items = opened.chosen[opened.chosen[:, 1] == bundle, 0], of_left(graph.bi.pairs, bundle)
         gone = {"ub": np.stack([takers, np.full(len(takers), bundle)], axis=1), "bi": pairs(bundle, items)}
-        state = edited(opened, EdgeEdits(add={"bi": pairs(opened.spare_bundle, items)}, drop=gone))
+        state = edited(opened, EdgeEdits(add={"bi": pairs(opened.unseen_bundle, items)}, drop=gone))
         users = wanted[wanted[:, 1] == bundle, 0]
         known += (factual(opened).places(bundle)[users] <= 20).tolist()
-        hidden += (state.places(opened.spare_bundle)[users] <= 20).tolist()
+        hidden += (state.places(opened.unseen_bundle)[users] <= 20).tolist()
     print(
         f"\n{len(known)} pairs of {options.bundles} bundles hidden one by one; by chance {2000 / opened.about.bundles:.1f}\n"
     )

@@ -81,9 +81,9 @@ def chosen_sets(dataset: BundleDataset) -> list[set[int]]:
 
 
 def bpr(vectors: Vectors, triples: Triples) -> Tensor:
-    right = torch.cat([triples.chosen[:, None], triples.others], dim=1)  # (n, 1 + k)
+    right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)  # (n, 1 + k)
     scores = sum(
-        (users[triples.left][:, None].expand(-1, right.shape[1], -1) * bundles[right]).sum(2)
+        (users[triples.users][:, None].expand(-1, right.shape[1], -1) * bundles[right]).sum(2)
         for users, bundles in vectors
     )
     return -torch.log(torch.sigmoid(scores[:, :1] - scores[:, 1:])).mean()
@@ -224,8 +224,8 @@ class CrossCBR(Reference):
     def loss(self, triples: Triples) -> Tensor:
         (users, contents), (bundle_users, bundles) = vectors = self.vectors()
         contrast = [
-            info_nce(users, bundle_users, triples.left, self.config.temperature),
-            info_nce(contents, bundles, triples.chosen, self.config.temperature),
+            info_nce(users, bundle_users, triples.users, self.config.temperature),
+            info_nce(contents, bundles, triples.positives, self.config.temperature),
         ]
         return bpr(vectors, triples) + self.config.contrast * sum(contrast) / 2
 

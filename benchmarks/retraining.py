@@ -4,7 +4,7 @@ Many users are edited at once, each her own history: a few items of another user
 on the edited data with the same seed. For each user the change of every bundle's score, frozen and retrained, is compared
 by rank correlation; training anew on the same data with another seed shows what chance alone does. With --world the
 true change is known, too: of the bundles that enter a user's first 20, the share that she truly would choose (her first
-20 of all she does not have, or one that tune and test hold back), against bundles drawn by chance.
+20 of all she does not have, or one that validation and test hold back), against bundles drawn by chance.
 
     python benchmarks/retraining.py DATA --preset youshu --out runs [--paradigm clbr] [--world]
 """
@@ -19,7 +19,7 @@ from scipy.stats import spearmanr
 
 from clbr import BundleDataset, EdgeEdits, load, save
 from clbr.data.folder import ORIGIN
-from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import export
 from clbr.inference.recommend import of_left
 from clbr.inference.whatif import ask_user, edited, factual
@@ -67,10 +67,10 @@ def main() -> None:
     dataset = load(options.data)
     name = f"{dataset.name}-{options.model}-{options.paradigm}"
     before = trained(options.out / f"{name}-0", options.data, dataset, options, 0)
-    artefact = options.out / f"{name}-artefact"
-    if not artefact.exists():
-        export(options.out / f"{name}-0", artefact)
-    opened = open_artefact(artefact)
+    artifact = options.out / f"{name}-artifact"
+    if not artifact.exists():
+        export(options.out / f"{name}-0", artifact)
+    opened = open_artifact(artifact)
     print(f"{options.model}, {options.paradigm}, {dataset.name}: {ITEMS} items added to each user edited")
     if options.world:
         against_truth(opened, options.data, dataset)
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def against_training(
-    opened: Artefact, before: Recommender, dataset: BundleDataset, options: argparse.Namespace
+    opened: Artifact, before: Recommender, dataset: BundleDataset, options: argparse.Namespace
 ) -> None:
     """Some users are edited at once, and the model is trained anew on all their edits."""
     users, edits = edits_of(dataset, EDITED)
@@ -100,7 +100,7 @@ def against_training(
         print(f"mean {np.mean(found):.3f}, sd {np.std(found):.3f}", flush=True)
 
 
-def against_truth(opened: Artefact, data: Path, dataset: BundleDataset) -> None:
+def against_truth(opened: Artifact, data: Path, dataset: BundleDataset) -> None:
     """Every user who has chosen anything is asked about by herself."""
     origin = SimulateConfig.from_toml(data / ORIGIN)
     world = draw(world_config(origin.like, origin.scale, origin.variant), origin.seed)
@@ -113,7 +113,7 @@ def against_truth(opened: Artefact, data: Path, dataset: BundleDataset) -> None:
         hers = EdgeEdits(add={"ui": all_added[all_added[:, 0] == user]})
         if not hers.touches("ui"):
             continue
-        wanted_any = {*chosen, *of_left(dataset.tune, user).tolist(), *of_left(dataset.test, user).tolist()}
+        wanted_any = {*chosen, *of_left(dataset.validation, user).tolist(), *of_left(dataset.test, user).tolist()}
         answer = ask_user(opened, user, hers, FIRST)
         risers = [move.bundle for move in answer.moves if move.before is None]
         right += [bundle in wanted_any for bundle in risers]

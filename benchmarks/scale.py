@@ -1,7 +1,7 @@
 """BGCN and CrossCBR as the data grow: seconds an epoch and peak memory, NetEase-like and 1, 2, 4, 8 times Youshu-like.
 
 Each cell is a process of its own, which loads the data, takes two steps to warm up, times up to 40 steps of an epoch
-(scaled to all of them) and evaluates tune once, so that the peak is that of a real run. A step is to grow no faster
+(scaled to all of them) and evaluates validation once, so that the peak is that of a real run. A step is to grow no faster
 than the edges. An epoch has as many more steps as there are more choices, unless the batch grows with the data:
 
     python benchmarks/scale.py [--growing-batch] [--quick]
@@ -51,7 +51,7 @@ def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
 
     use_threads(None)
     imported = peak()
-    run = compose(folder, name, preset="youshu", changes={"batch": batch})
+    run = compose(folder, name, preset="youshu", changes={"batch_size": batch})
     dataset = load(Path(folder))
     graph = BundleGraph.of(dataset)
     model = make_model(name, run.settings, dataset, torch_generator(0, "model"))
@@ -61,7 +61,7 @@ def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
     steps, rest = -(-len(choices.pairs) // batch), times[1:] or times
     trained = peak()
     begun = perf_counter()
-    evaluate(model.recommender(graph), dataset, split="tune")
+    evaluate(model.recommender(graph), dataset, split="validation")
     return {
         "steps": steps,
         "step": median(times),
@@ -107,7 +107,7 @@ def in_a_process(*call: object) -> dict[str, Any]:
 def show(name: str, cells: list[dict[str, Any]]) -> None:
     base = next(cell for cell in cells if cell["like"] == "youshu")
     grown = ("edges", "step", "epoch", "peak", "added")
-    heads = ("edges", "steps", "step ms", "epoch s", "tune s", "import GiB", "trained GiB", "peak GiB")
+    heads = ("edges", "steps", "step ms", "epoch s", "validation s", "import GiB", "trained GiB", "peak GiB")
     print(f"\n{name:18}" + "".join(f"{head:>12}" for head in heads) + "   | " + "".join(f"{x:>8}" for x in grown))
     for cell in cells:
         label = f"{cell['like']} x {cell['scale']:g}"

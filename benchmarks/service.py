@@ -1,10 +1,10 @@
-"""How much the service bears. ARTEFACT is a folder that `clbr export` made; the server runs in a process of its own.
+"""How much the service bears. ARTIFACT is a folder that `clbr export` made; the server runs in a process of its own.
 
-    python benchmarks/service.py ARTEFACT                      recommend, what-if over HTTP beside the engine's, the page
-    python benchmarks/service.py ARTEFACT --soak 5 --other B   five minutes of mixed load, swapped every thirty seconds
+    python benchmarks/service.py ARTIFACT                      recommend, what-if over HTTP beside the engine's, the page
+    python benchmarks/service.py ARTIFACT --soak 5 --other B   five minutes of mixed load, swapped every thirty seconds
 
 Recommend is asked by wrk (Debian's package of that name) over kept connections, a user by chance each time. The soak
-checks every answer: no 5xx, each equal to the first one of the same artefact to the same question; memory at the
+checks every answer: no 5xx, each equal to the first one of the same artifact to the same question; memory at the
 start, the middle and the end.
 """
 
@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx2
 import numpy as np
 
-from clbr.inference.artifact import open_artefact
+from clbr.inference.artifact import open_artifact
 from clbr.inference.edit_requests import history_edits
 from clbr.inference.recommend import of_left
 from clbr.inference.whatif import ask_user
@@ -35,8 +35,8 @@ SWAP_SECONDS = 30
 
 
 @contextmanager
-def serving(artefact: Path) -> Iterator[tuple[int, str]]:
-    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artefact), "--port", "0"]
+def serving(artifact: Path) -> Iterator[tuple[int, str]]:
+    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artifact), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -64,9 +64,9 @@ def recommend(address: str, users: int, seconds: int, connections: int) -> None:
     print(f"recommend: {float(rate[1]) if rate else 0:,.0f} requests/s, {times} {wrong[0] if wrong else ''}")
 
 
-def whatif(address: str, artefact: Path, questions: int) -> None:
+def whatif(address: str, artifact: Path, questions: int) -> None:
     """The same questions over HTTP and of the engine in this process, in turn."""
-    opened, rng = open_artefact(artefact), np.random.default_rng(7)
+    opened, rng = open_artifact(artifact), np.random.default_rng(7)
     users = np.unique(opened.chosen[:, 0])
     http, engine = [], []
     with httpx2.Client(base_url=address, timeout=60) as client:
@@ -112,7 +112,7 @@ def soak(one: Path, other: Path, minutes: float) -> None:
     link.symlink_to(one.resolve())
     stop, first, counts, wrong = threading.Event(), {}, {}, []
     lock = threading.Lock()
-    opened = open_artefact(one)
+    opened = open_artifact(one)
     users = [opened.users.id(user) for user in np.unique(opened.chosen[:, 0])[:40].tolist()]
 
     def load(number: int, address: str) -> None:
@@ -131,7 +131,7 @@ def soak(one: Path, other: Path, minutes: float) -> None:
                     answer = client.post("/api/whatif/bundle", json={"bundle": bundle})
                 else:
                     answer = client.post("/api/explain", json={"user": user, "bundle": bundle, "budget": 10})
-                key = (answer.headers.get("x-artefact"), str(answer.url), answer.request.content)
+                key = (answer.headers.get("x-artifact"), str(answer.url), answer.request.content)
                 told = answer.json()
                 told.pop("request", None)
                 with lock:
@@ -162,7 +162,7 @@ def soak(one: Path, other: Path, minutes: float) -> None:
             thread.join()
     names = len({key[0] for key in first})
     print(
-        f"soak: {json.dumps(counts)} by status, {swaps} swaps, {names} artefacts seen, {len(wrong)} wrong {wrong[:2]}"
+        f"soak: {json.dumps(counts)} by status, {swaps} swaps, {names} artifacts seen, {len(wrong)} wrong {wrong[:2]}"
     )
     print(f"memory: {memory[0]:.0f}, {memory[len(memory) // 2]:.0f}, {memory[-1]:.0f} MiB")
 
@@ -174,20 +174,20 @@ def resident(pid: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artefact", type=Path)
+    parser.add_argument("artifact", type=Path)
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--soak", type=float, help="minutes")
-    parser.add_argument("--other", type=Path, help="the artefact to swap with")
+    parser.add_argument("--other", type=Path, help="the artifact to swap with")
     chosen = parser.parse_args()
     use_threads(None)
     if chosen.soak:
-        soak(chosen.artefact, chosen.other or chosen.artefact, chosen.soak)
+        soak(chosen.artifact, chosen.other or chosen.artifact, chosen.soak)
         return
-    with serving(chosen.artefact) as (_, address):
-        recommend(address, open_artefact(chosen.artefact).about.users, chosen.seconds, chosen.connections)
-        whatif(address, chosen.artefact, chosen.questions)
+    with serving(chosen.artifact) as (_, address):
+        recommend(address, open_artifact(chosen.artifact).about.users, chosen.seconds, chosen.connections)
+        whatif(address, chosen.artifact, chosen.questions)
         page(address)
 
 

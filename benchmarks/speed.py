@@ -155,18 +155,18 @@ def plain_adam(model: nn.Module, config: TrainConfig | None = None) -> torch.opt
 
 
 def evaluating(dataset: BundleDataset, graph: BundleGraph) -> Ways:
-    """All of tune with CrossCBR's vectors, which are ready; so are the reference's dense masks."""
+    """All of validation with CrossCBR's vectors, which are ready; so are the reference's dense masks."""
     model = make_model("crosscbr", {}, dataset, torch_generator(SEED, "model"))
     recommender = model.recommender(graph)
     with torch.no_grad():
         levels = [(level.users, level.bundles) for level in model.encode(graph).levels.values()]
     sizes = len(dataset.users), len(dataset.bundles)
     train_mask, wanted = (
-        torch.from_numpy(reference.incidence(x, *sizes).toarray()) for x in (dataset.train, dataset.tune)
+        torch.from_numpy(reference.incidence(x, *sizes).toarray()) for x in (dataset.train, dataset.validation)
     )
-    users = torch.from_numpy(np.unique(dataset.tune[:, 0]).astype(np.int64))
+    users = torch.from_numpy(np.unique(dataset.validation[:, 0]).astype(np.int64))
     theirs = partial(reference.evaluation, levels, train_mask, wanted, users)
-    ours = partial(evaluate, recommender, dataset, split="tune")
+    ours = partial(evaluate, recommender, dataset, split="validation")
     for metric, value in theirs().items():
         assert abs(value - ours()[metric]) < 1e-3, (metric, value, ours()[metric])
     return {"engine": ours, "reference": theirs}
@@ -188,7 +188,7 @@ def show_parts(dataset: BundleDataset, repeats: int) -> None:
         "grown layer, users and items 64 + 64, and back": lambda: growing(graph),
         "row normalisation, the same, and back": lambda: normalising(graph),
         "step of Adam, BGCN": lambda: stepping(dataset),
-        "evaluation of tune": lambda: evaluating(dataset, graph),
+        "evaluation of validation": lambda: evaluating(dataset, graph),
     }
     print(f"{'part':50}{'engine ms':>12}{'reference ms':>14}{'ratio':>8}")
     for name, make in parts.items():
@@ -230,7 +230,7 @@ def reference_epoch(
     model.begin_epoch()
     begun = perf_counter()
     for triples in islice(epoch, timed):
-        reference.draw_negatives(triples.left.tolist(), chosen, model.sizes[1])
+        reference.draw_negatives(triples.users.tolist(), chosen, model.sizes[1])
         loss = model.loss(triples)
         optimiser.zero_grad()
         loss.backward()

@@ -1,7 +1,7 @@
 """Would views help if they were right? A simulated world's own preferences judge pairs in place of a trained model.
 
 Four arms, the same settings and seeds: `original`; `own`, views judged by the original run of that seed, which is how
-clbr works; `truth`, views judged by true preference; `truth, others`, the same, but no pair of tune or test is added.
+clbr works; `truth`, views judged by true preference; `truth, others`, the same, but no pair of validation or test is added.
 Prints test metrics (mean over seeds) with the difference to `original`, and how many additions were pairs of test.
 
     python benchmarks/truth.py --scale 0.25 --model crosscbr --seeds 5 --set epochs=80 --views ratio_ub=0.3
@@ -20,7 +20,7 @@ from torch import Tensor
 from clbr import Evaluation, evaluate, simulate
 from clbr.counterfactual.config import ViewsConfig
 from clbr.counterfactual.samplers import Heuristic
-from clbr.counterfactual.strategy import Counterfactual, Original, Paradigm, draw_views, make_sampler
+from clbr.counterfactual.strategy import Counterfactual, Original, Strategy, draw_views, make_sampler
 from clbr.data.pairs import Codes, Relation, encode
 from clbr.evaluation.significance import compare
 from clbr.graph.edits import EdgeEdits
@@ -69,8 +69,8 @@ class Truth(Heuristic):
         return codes, scores, edges | np.isin(codes, self.barred) if relation == "ub" else edges
 
 
-def fit(config: RunConfig, world: World, paradigm: Paradigm) -> tuple[Encoder, Evaluation]:
-    """The model of the epoch that tune chose, and its figures on test."""
+def fit(config: RunConfig, world: World, paradigm: Strategy) -> tuple[Encoder, Evaluation]:
+    """The model of the epoch that validation chose, and its figures on test."""
     data = world.dataset
     model = make_model(config.model, config.settings, data, torch_generator(config.seed, "init"))
     assert isinstance(model, Encoder)
@@ -99,7 +99,7 @@ def main() -> None:
     world = simulate(options.like, scale=options.scale, variant=options.variant)
     graph, width = BundleGraph.of(world.dataset), len(world.dataset.bundles)
     tests = encode(world.dataset.test, width)
-    held_out = np.union1d(tests, encode(world.dataset.tune, width))
+    held_out = np.union1d(tests, encode(world.dataset.validation, width))
     found: dict[str, list[Evaluation]] = {}
     hits: dict[str, list[float]] = {}
     for seed in range(options.seeds):

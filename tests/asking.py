@@ -5,12 +5,12 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from clbr.service.app import House, make_app
-from clbr.service.worker import Desk
+from clbr.service.app import ServiceConfig, make_app
+from clbr.service.worker import Worker
 
 
-def open_house(folder: Path, **house: Any) -> TestClient:
-    return TestClient(make_app(House(folder, **house), Desk(folder)), base_url="http://127.0.0.1")
+def open_service(folder: Path, **house: Any) -> TestClient:
+    return TestClient(make_app(ServiceConfig(folder, **house), Worker(folder)), base_url="http://127.0.0.1")
 
 
 def refused(answer: Any, status: int, *words: str) -> None:

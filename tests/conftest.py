@@ -15,7 +15,7 @@ from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
 from clbr.cli import main
 from clbr.config import Config
 from clbr.data.folder import save
-from clbr.inference.artifact import Artefact, open_artefact
+from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import export
 from clbr.training.config import compose
 from clbr.training.run import start
@@ -37,7 +37,7 @@ def make_dataset(**changes: object) -> BundleDataset:
         "bundles": Nodes("bundle", 4),
         "items": Nodes("item", 5),
         "train": np.array([[0, 0], [0, 1], [1, 1], [2, 1], [2, 2]]),
-        "tune": np.array([[0, 2], [1, 0]]),
+        "validation": np.array([[0, 2], [1, 0]]),
         "test": np.array([[0, 3], [1, 2], [1, 3]]),
         "ui": np.array([[0, 0], [0, 4], [1, 1], [2, 2]]),
         "bi": np.array([[0, 0], [0, 1], [1, 1], [2, 2], [3, 3], [3, 4]]),
@@ -117,17 +117,17 @@ EPOCHS = {"crosscbr": 8, "bgcn": 3}
 
 
 @pytest.fixture(scope="session")
-def artefact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callable[[str], Path]:
-    """The artefact of a model trained for a few epochs on the tiny world; its run and data are gone."""
+def artifact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callable[[str], Path]:
+    """The artifact of a model trained for a few epochs on the tiny world; its run and data are gone."""
     made: dict[str, Path] = {}
 
     def make(model: str) -> Path:
         if model not in made:
             space = tmp_path_factory.mktemp(model)
             data = save(tiny.dataset, space / "shop")
-            changes = {"epochs": EPOCHS.get(model, 1), "rate": 0.01, "batch": 512}
+            changes = {"epochs": EPOCHS.get(model, 1), "learning_rate": 0.01, "batch_size": 512}
             start(space / "run", compose(str(data), model, changes=changes), tiny.dataset)
-            made[model] = export(space / "run", space / "artefact")
+            made[model] = export(space / "run", space / "artifact")
             for gone in ("run", "shop"):
                 (space / gone).rename(space / f"{gone}-elsewhere")
         return made[model]
@@ -136,5 +136,5 @@ def artefact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callab
 
 
 @pytest.fixture
-def artefact(artefact_of: Callable[[str], Path]) -> Artefact:
-    return open_artefact(artefact_of("crosscbr"))
+def artifact(artifact_of: Callable[[str], Path]) -> Artifact:
+    return open_artifact(artifact_of("crosscbr"))

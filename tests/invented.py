@@ -9,7 +9,7 @@ import numpy as np
 
 from clbr import BundleDataset, Nodes
 from clbr.evaluation.metrics import HEADLINE
-from clbr.experiments.cells import Cell, Placed, expand
+from clbr.experiments.cells import Cell, VariantCell, expand
 from clbr.experiments.spec import Spec
 from clbr.experiments.store import Curve, PerUser, Record, Store
 
@@ -28,7 +28,7 @@ seeds = 1
 [arms.original]
 settings = { epochs = 40, patience = 40 }
 [arms.broken]
-settings = { epochs = 3, rate = 1e30 }
+settings = { epochs = 3, learning_rate = 1e30 }
 [arms.sparse]
 settings = { epochs = 3, share = 0.5 }
 """
@@ -41,7 +41,7 @@ def spec(**changes: Any) -> Spec:
     return Spec.make({"title": "Invented", "models": ["lightgcn"], "seeds": 3, "arms": arms} | changes)
 
 
-def cells(plan: Spec, dataset: BundleDataset) -> list[Placed]:
+def cells(plan: Spec, dataset: BundleDataset) -> list[VariantCell]:
     return expand(plan, "nowhere", dataset.fingerprint, dataset.name)
 
 
@@ -50,7 +50,7 @@ def done(cell: Cell, dataset: BundleDataset, level: float, spread: float = 0.05)
     rng = np.random.default_rng(crc32(cell.key.encode()))
     users = len(np.unique(dataset.test[:, 0]))
     metrics = {name: np.clip(level + spread * rng.standard_normal(users), 0, 1) for name in HEADLINE}
-    tune = [level * part for part in (0.5, 0.9, 1.0, 0.95)]
+    validation = [level * part for part in (0.5, 0.9, 1.0, 0.95)]
     record = Record(
         key=cell.key,
         state="done",
@@ -58,11 +58,11 @@ def done(cell: Cell, dataset: BundleDataset, level: float, spread: float = 0.05)
         share=cell.share,
         best_epoch=3,
         epochs=4,
-        tune={"recall@20": level},
+        validation={"recall@20": level},
         test={name: float(values.mean()) for name, values in metrics.items()},
         seconds=12.5,
         memory=300.0,
-        curve=Curve(epochs=[1, 2, 3, 4], tune=[*tune], losses={"bpr": [0.7, 0.5, 0.4, 0.35]}),
+        curve=Curve(epochs=[1, 2, 3, 4], validation=[*validation], losses={"bpr": [0.7, 0.5, 0.4, 0.35]}),
         environment=ENVIRONMENT,
     )
     return record, PerUser(metrics, rng.random(len(dataset.test)) < level)
@@ -74,7 +74,10 @@ def failed(cell: Cell, error: str) -> Record:
 
 
 def fill(
-    folder: Path, dataset: BundleDataset, placed: Sequence[Placed], level: Callable[[Placed], float | str | None]
+    folder: Path,
+    dataset: BundleDataset,
+    placed: Sequence[VariantCell],
+    level: Callable[[VariantCell], float | str | None],
 ) -> Store:
     """A store of these cells: done at a level, failed with a message, or not run."""
     store = Store(folder).open(dataset)
@@ -90,4 +93,4 @@ def fill(
 def named_youshu(dataset: BundleDataset) -> BundleDataset:
     """A data set's pairs among as many nodes as Youshu has."""
     nodes = Nodes("user", 8039), Nodes("bundle", 4771), Nodes("item", 32770)
-    return BundleDataset("Youshu", *nodes, dataset.train, dataset.tune, dataset.test, dataset.ui, dataset.bi)
+    return BundleDataset("Youshu", *nodes, dataset.train, dataset.validation, dataset.test, dataset.ui, dataset.bi)

@@ -32,9 +32,9 @@ class Service:
             return json.load(answer)
 
 
-def begin(artefact: Path, *words: str, stderr: int | None = None, **environment: str) -> subprocess.Popen[str]:
+def begin(artifact: Path, *words: str, stderr: int | None = None, **environment: str) -> subprocess.Popen[str]:
     """Start a service; it needs some seconds."""
-    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artefact), "--port", "0"]
+    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artifact), "--port", "0"]
     return subprocess.Popen(
         [*command, "--threads", "1", "--log", "error", *words],
         stdout=subprocess.PIPE,

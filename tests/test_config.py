@@ -43,18 +43,18 @@ def test_a_key_unlike_any_other_gets_the_list_of_known_ones() -> None:
 @pytest.mark.parametrize("value", ["0.1", True, None, -1, float("nan"), float("inf"), [1.0]])
 def test_a_value_of_the_wrong_type_or_range_is_refused_with_its_key(value: object) -> None:
     with pytest.raises(InputError, match="rate"):
-        Settings.make({"rate": value})
+        Settings.make({"learning_rate": value})
 
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        Settings().rate = 0.5  # type: ignore[misc]
+        Settings().learning_rate = 0.5  # type: ignore[misc]
 
 
 @given(
     st.builds(
         Settings,
-        rate=st.floats(min_value=1e-300, allow_infinity=False, allow_nan=False),
+        learning_rate=st.floats(min_value=1e-300, allow_infinity=False, allow_nan=False),
         name=st.text(),
         on=st.booleans(),
         many=st.lists(st.integers(-(2**62), 2**62)).map(tuple),
@@ -69,9 +69,9 @@ def test_settings_survive_a_trip_through_toml(settings: Settings) -> None:
 
 def test_a_toml_file_is_read_and_a_broken_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
-    path.write_text("rate = 0.5\n[inner]\nlabels = ['x', 'y']\n")
-    assert Settings.from_toml(path) == Settings(rate=0.5, inner=Inner(labels=("x", "y")))
-    path.write_text("rate = = 1")
+    path.write_text("learning_rate = 0.5\n[inner]\nlabels = ['x', 'y']\n")
+    assert Settings.from_toml(path) == Settings(learning_rate=0.5, inner=Inner(labels=("x", "y")))
+    path.write_text("learning_rate = = 1")
     with pytest.raises(InputError, match=r"settings.toml: not valid TOML"):
         Settings.from_toml(path)
     with pytest.raises(InputError, match="No such file"):

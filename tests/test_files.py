@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clbr.errors import InputError
-from clbr.files import whole_folder, write_synced, write_whole
+from clbr.files import atomic_folder, write_atomic, write_synced
 from conftest import small_disk
 
 
@@ -15,7 +15,7 @@ def is_ours(folder: Path) -> bool:
 
 
 def fill(out: Path, text: bytes = b"new", force: bool = False) -> None:
-    with whole_folder(out, force, is_ours) as folder:
+    with atomic_folder(out, force, is_ours) as folder:
         write_synced(folder / "a.txt", text)
 
 
@@ -32,7 +32,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "out", False, is_ours) as folder:
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "out", False, is_ours) as folder:
         write_synced(folder / "a.txt", b"half")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -65,7 +65,7 @@ def test_force_never_replaces_anything_else(tmp_path: Path) -> None:
 
 
 def test_what_someone_else_wrote_meanwhile_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is not empty"), whole_folder(tmp_path / "out", False, is_ours) as folder:
+    with pytest.raises(InputError, match="is not empty"), atomic_folder(tmp_path / "out", False, is_ours) as folder:
         write_synced(folder / "a.txt", b"new")
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "b.txt").write_bytes(b"theirs")
@@ -109,6 +109,6 @@ def test_a_disk_that_fills_up_is_one_message_and_leaves_what_was_there(tmp_path:
     with small_disk(1024), pytest.raises(InputError, match=r"out: cannot be written \(.+\); nothing was changed"):
         fill(tmp_path / "out", b"x" * 5000, force=True)
     with small_disk(1024), pytest.raises(InputError, match="nothing was changed"):
-        write_whole(tmp_path / "out" / "a.txt", b"x" * 5000)
+        write_atomic(tmp_path / "out" / "a.txt", b"x" * 5000)
     assert (tmp_path / "out" / "a.txt").read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]

@@ -4,7 +4,7 @@ import clbr
 
 dataset = clbr.load("Youshu")                # a folder; or clbr.simulate("tiny").dataset
 floor = clbr.EASE.fit(dataset)
-print(clbr.evaluate(floor, dataset, split="tune"))
+print(clbr.evaluate(floor, dataset, split="validation"))
 """
 
 import os
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clbr.evaluation.protocol import Evaluation, evaluate
     from clbr.evaluation.ranking import rank
     from clbr.graph.edits import EdgeEdits
-    from clbr.inference.artifact import Artefact, open_artefact
+    from clbr.inference.artifact import Artifact, open_artifact
     from clbr.inference.export import export
     from clbr.models.base import Recommender
     from clbr.models.ease import EASE, EASEConfig
@@ -58,8 +58,8 @@ _HOMES = {
     "Recommender": "models.base",
     "Popularity": "models.popularity",
     "register": "models.registry",
-    "Artefact": "inference.artifact",
-    "open_artefact": "inference.artifact",
+    "Artifact": "inference.artifact",
+    "open_artifact": "inference.artifact",
     "export": "inference.export",
     "Trained": "training.fit",
     "fit": "training.fit",
@@ -68,7 +68,7 @@ _HOMES = {
 
 __all__ = [
     "EASE",
-    "Artefact",
+    "Artifact",
     "BundleDataset",
     "EASEConfig",
     "EdgeEdits",
@@ -87,7 +87,7 @@ __all__ = [
     "fit",
     "import_tables",
     "load",
-    "open_artefact",
+    "open_artifact",
     "rank",
     "register",
     "save",

@@ -1,4 +1,4 @@
-"""The one error that bad input raises, where it was found, and the message for a missing optional package."""
+"""The one error that bad input raises, and the message for a missing optional package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,23 +7,28 @@ from types import ModuleType
 
 
 class InputError(ValueError):
-    """Something the caller gave cannot be used; the message says what, where, and what to do.
+    """Bad input. The message says what was found, where, and what to do.
 
-    The command line prints it as one line and exits with code 2.
+    `arguments` names the arguments that can mend it ("out", "force"). The message itself never names a command-line
+    option: the command line adds the options of these names, prints one line and exits with code 2.
     """
+
+    def __init__(self, message: str, *arguments: str) -> None:
+        super().__init__(message)
+        self.arguments = arguments
 
 
 @contextmanager
 def found_in(place: object) -> Iterator[None]:
-    """Say of bad input where it was found: in which file, in which part of it."""
+    """Prefix the message of an `InputError` with the place where the input was found (a file, a part of it)."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+        raise InputError(f"{place}: {error}", *error.arguments) from None
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional package, or say which extra brings it."""
+    """Import an optional package, or raise an `InputError` that names the extra to install."""
     try:
         return import_module(module)
     except ImportError as cause:

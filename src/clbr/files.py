@@ -15,7 +15,7 @@ PARTIAL = ".partial-"
 
 
 @contextmanager
-def whole_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
     """A fresh folder to fill, which takes the name `out` only once the block has ended well.
 
     An `out` that holds something is refused, or with `force` replaced if `is_ours` knows it for a whole folder of the
@@ -25,14 +25,14 @@ def whole_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Ite
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _sweep(out)
-        refuse_occupied(out, force, is_ours)
+        require_free(out, force, is_ours)
         partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}{PARTIAL}{os.getpid()}-"))
     except OSError as error:
         raise InputError(f"{shown}: cannot be written ({error.strerror})") from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        refuse_occupied(out, force, is_ours)  # someone may have written there meanwhile
+        require_free(out, force, is_ours)  # someone may have written there meanwhile
         _swap_in(partial, out)
     except OSError as error:
         raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed") from None
@@ -40,7 +40,7 @@ def whole_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Ite
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def refuse_occupied(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> None:
+def require_free(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> None:
     """Refuse a place that is taken, unless by a folder that `force` may replace."""
     if not out.exists():
         return
@@ -54,7 +54,7 @@ def refuse_occupied(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> 
         raise InputError(f"{out}: holds other things, which --force does not replace; choose an empty folder")
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, content: bytes) -> None:
     """Write a file so that its name never stands for half of it; one that was there is replaced."""
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
@@ -76,13 +76,13 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def is_unfinished(path: Path) -> bool:
-    """Whether it is what `write_whole` leaves when its process is killed."""
+def is_partial(path: Path) -> bool:
+    """Whether it is what `write_atomic` leaves when its process is killed."""
     return path.name.startswith(".") and PARTIAL in path.name
 
 
-def sweep_files(folder: Path) -> None:
-    """Remove what `write_whole` left in a folder when its process was killed; the folder must be held."""
+def remove_partial_files(folder: Path) -> None:
+    """Remove what `write_atomic` left in a folder when its process was killed; the folder must be held."""
     for partial in folder.rglob(f".*{PARTIAL}*"):
         partial.unlink(missing_ok=True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from clbr import World, save
-from clbr.inference.artifact import open_artefact
+from clbr.inference.artifact import open_artifact
 from clbr.inference.recommend import of_left
 from clbr.inference.whatif import factual
 from typed import Run, assert_refused
@@ -20,7 +20,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
     space = tmp_path_factory.mktemp("answers")
     data = save(tiny.dataset, space / "shop")
     for model in ("crosscbr", "dam"):
-        start(space / model, compose(str(data), model, changes={"epochs": 3, "rate": 0.01}), tiny.dataset)
+        start(space / model, compose(str(data), model, changes={"epochs": 3, "learning_rate": 0.01}), tiny.dataset)
     return space
 
 
@@ -41,7 +41,7 @@ def test_export_shows_its_card_and_refuses_what_is_there(run: Run, runs: Path) -
 
 
 def test_recommend_by_name_or_as_json(run: Run, desk: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     first = factual(opened).ranking(3, 3)
     code, out, err = run("recommend", desk, "--user", "3", "--top", "3")
     assert (code, err) == (0, "")
@@ -49,7 +49,7 @@ def test_recommend_by_name_or_as_json(run: Run, desk: Path) -> None:
     code, out, _ = run("recommend", desk, "--user", "3", "--top", "3", "--json")
     assert [entry["id"] for entry in json.loads(out)["recommended"]] == [str(place.bundle) for place in first]
     code, out, _ = run("recommend", desk, "--user", "3", "--diversity", "0.5")
-    assert "On tune, diversity 0.5 finds" in out
+    assert "On validation, diversity 0.5 finds" in out
 
 
 def test_recommend_to_everyone_to_newcomers_and_of_new_bundles(run: Run, desk: Path) -> None:
@@ -81,7 +81,7 @@ def test_lists_of_what_may_be_shown(run: Run, desk: Path) -> None:
 
 
 def test_what_if_for_a_user_and_for_a_bundle(run: Run, desk: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     has = int(of_left(opened.graph.ui.pairs, 3)[0])
     code, out, err = run("whatif", desk, "--user", "3", "--drop-item", has, "--top", "5")
     assert (code, err) == (0, "")
@@ -99,7 +99,7 @@ def test_what_if_for_a_user_and_for_a_bundle(run: Run, desk: Path) -> None:
 
 
 def test_an_edit_without_effect_on_her_list_is_said_to_be(run: Run, desk: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     listed = {place.bundle for place in factual(opened).ranking(3, 5)}
     other = next(b for b in range(150) if b not in listed and len(of_left(opened.graph.bi.pairs, b)) > 1)
     item = int(of_left(opened.graph.bi.pairs, other)[0])
@@ -111,7 +111,7 @@ def test_an_edit_without_effect_on_her_list_is_said_to_be(run: Run, desk: Path) 
 
 
 def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     has, inside = (int(of_left(pairs, 3)[0]) for pairs in (opened.graph.ui.pairs, opened.graph.bi.pairs))
     Path("edits.json").write_text(json.dumps({"drop": {"ui": [["3", str(has)]], "bi": [["3", str(inside)]]}}))
     words = ("--user", "3", "--top", "150", "--json")
@@ -143,20 +143,20 @@ def test_edits_of_any_relation_from_a_file(run: Run, desk: Path) -> None:
 
 
 def test_explanations_in_words_and_as_json(run: Run, desk: Path) -> None:
-    ranking = factual(open_artefact(desk)).ranking(3, 40)
+    ranking = factual(open_artifact(desk)).ranking(3, 40)
     code, out, err = run("explain", desk, "--user", "3", "--bundle", ranking[4].bundle, "--top", "10")
     assert (code, err) == (0, "")
     assert "is at place 5 of user 3's list" in out
     code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--json")
     told = json.loads(out)
     assert (told["question"], told["place"]) == ("history", 31)
-    assert not told["found"] or told["place_after"] <= 20
+    assert not told["found"] or told["rank_after"] <= 20
     code, out, _ = run("explain", desk, "--user", "3", "--bundle", ranking[30].bundle, "--swaps", "--json")
     assert json.loads(out)["question"] == "contents"
 
 
 def test_nothing_found_says_whether_more_budget_would_help(run: Run, desk: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     user = int(max(opened.graph.ui.pairs[:, 0], key=lambda u: len(of_left(opened.graph.ui.pairs, int(u)))))
     words = ("explain", desk, "--user", user, "--bundle", factual(opened).ranking(user, 1)[0].bundle, "--top", "150")
     _, out, _ = run(*words, "--budget", "1")  # no history takes a bundle out of a list of all bundles
@@ -167,7 +167,7 @@ def test_nothing_found_says_whether_more_budget_would_help(run: Run, desk: Path)
 
 
 def test_what_cannot_be_answered_is_refused_in_a_line(run: Run, desk: Path, runs: Path) -> None:
-    opened = open_artefact(desk)
+    opened = open_artifact(desk)
     has = int(of_left(opened.graph.ui.pairs, 3)[0])
     for words, message in (
         (("recommend", desk), "expected one of --user ID"),
@@ -175,7 +175,7 @@ def test_what_cannot_be_answered_is_refused_in_a_line(run: Run, desk: Path, runs
         (("recommend", desk, "--all"), "--all: expected --out with a name that ends in .parquet"),
         (("recommend", desk, "--user", "600"), "unknown user '600': expected a number from 0 to 599"),
         (("recommend", desk, "--user", "3", "--top", "151"), "top 151: expected 1 to 150"),
-        (("recommend", runs, "--user", "3"), "no artefact there"),
+        (("recommend", runs, "--user", "3"), "no artifact there"),
         (("recommend", desk, "--user", "3", "--out", "x.parquet"), "does not take --out"),
         (("recommend", desk, "--all", "--out", "x.parquet", "--json"), "--all does not take --json"),
         (("recommend", desk, "--all", "--out", "x.parquet", "--diversity", "1"), "--all does not take --diversity"),

@@ -52,7 +52,7 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["train"],
         ["evaluate"],
         ["compare"],
-        ["tune"],
+        ["validation"],
         ["theory"],
         ["experiment", "run"],
         ["experiment", "report"],
@@ -133,9 +133,9 @@ def test_get_fetches_unpacks_and_says_what_is_published(run: Run, data: Path, tm
 def test_floors_can_be_asked_for_tune_and_to_leave_tune_pairs_out(run: Run, data: Path) -> None:
     means = {
         words: json.loads(run("floors", data, "--k", "1", "--json", *words)[1])["popularity"]["recall@1"]
-        for words in ((), ("--mask-tune",), ("--split", "tune"))
+        for words in ((), ("--mask-validation",), ("--split", "validation"))
     }
-    assert means == {(): 0.0, ("--mask-tune",): 0.75, ("--split", "tune"): 1.0}
+    assert means == {(): 0.0, ("--mask-validation",): 0.75, ("--split", "validation"): 1.0}
 
 
 def test_figures_of_a_set_that_is_not_the_published_one_say_so(run: Run, tmp_path: Path) -> None:
@@ -164,7 +164,20 @@ def test_names_with_brackets_are_shown_as_they_are(run: Run, data: Path, tmp_pat
 
 
 def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, data: Path) -> None:
-    words = ["tune", data, "--model", "bprmf", "--trials", 2, "--epochs", 2, "--set", "metric=ndcg@2", "--out", "study"]
+    words = [
+        "validation",
+        data,
+        "--model",
+        "bprmf",
+        "--trials",
+        2,
+        "--epochs",
+        2,
+        "--set",
+        "metric=ndcg@2",
+        "--out",
+        "study",
+    ]
     code, out, err = run(*words)
     assert (code, err) == (0, "")
     assert "2 of 2" in out
@@ -191,7 +204,7 @@ BAD: list[tuple[list[str], str]] = [
     (["data", "simulate", "--out", "x", "--like", "yousho"], "yousho"),
     (["data", "import", "--user-bundle", "a.csv", "--user-item", "b", "--bundle-item", "c", "--out", "x"], "a.csv: no such file"),
     (["data", "import", *["--user-bundle", "mine/a.txt"] * 1, "--user-item", "b", "--bundle-item", "c", "--out", "x", "--columns", "user"], "expected role=column"),
-    (["data", "import", "--user-bundle", "mine/a.txt", "--user-item", "b", "--bundle-item", "c", "--out", "x", "--tune", "0.9", "--test", "0.9"], "leave nothing to train on"),
+    (["data", "import", "--user-bundle", "mine/a.txt", "--user-item", "b", "--bundle-item", "c", "--out", "x", "--validation", "0.9", "--test", "0.9"], "leave nothing to train on"),
     (["data", "get", "x", "--url", "nowhere"], "expected an address"),
     (["floors", "small", "--k", "0"], "--k 0: expected whole numbers from 1"),
     (["floors", "small", "--k", "ten"], "--k ten"),
@@ -202,12 +215,12 @@ BAD: list[tuple[list[str], str]] = [
     (["data", "get", "x", "--url", "http://[::1"], "cannot be fetched"),
     (["floors", "small", "--split", "train"], "train"),
     (["floors", "none"], "no such folder"),
-    (["tune", "small", "--model", "bgnc", "--trials", "2", "--out", "x"], "did you mean 'bgcn'?"),
-    (["tune", "small", "--model", "bprmf", "--trials", "0", "--out", "x"], "--trials"),
-    (["tune", "small", "--model", "bprmf", "--trials", "99", "--out", "x"], "--trials 99: expected 1 to 60"),
-    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "mine"], "holds other things"),
-    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "x", "--set", "rate"], "expected key=value"),
-    (["tune", "none", "--model", "bprmf", "--trials", "2", "--out", "x"], "no such folder"),
+    (["validation", "small", "--model", "bgnc", "--trials", "2", "--out", "x"], "did you mean 'bgcn'?"),
+    (["validation", "small", "--model", "bprmf", "--trials", "0", "--out", "x"], "--trials"),
+    (["validation", "small", "--model", "bprmf", "--trials", "99", "--out", "x"], "--trials 99: expected 1 to 60"),
+    (["validation", "small", "--model", "bprmf", "--trials", "2", "--out", "mine"], "holds other things"),
+    (["validation", "small", "--model", "bprmf", "--trials", "2", "--out", "x", "--set", "rate"], "expected key=value"),
+    (["validation", "none", "--model", "bprmf", "--trials", "2", "--out", "x"], "no such folder"),
     (["flors", "small"], "No such command"),
     (["data", "simulate"], "--out"),
 ]  # fmt: skip

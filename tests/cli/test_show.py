@@ -34,14 +34,14 @@ def test_task_view_and_constraint_are_told_apart_in_a_narrow_window() -> None:
     bar = Progress(console=Console(file=io.StringIO()), auto_refresh=False)
     training = Training(bar)
     training.begin(compose("shop", "crosscbr"))
-    losses = {"bpr": 0.5, "contrast": 0.25, "view bpr": 0.125, "view contrast": 0.0625}
+    losses = {"bpr": 0.5, "contrastive_weight": 0.25, "view bpr": 0.125, "view contrast": 0.0625}
     losses |= {"constraint users": -0.01, "constraint bundles": -0.02}
     epoch = Epoch(12, losses, {"recall@20": 0.2512}, 3.25, {})
     training.epoch(epoch, Counters(epoch=12, best_epoch=11, best=0.2601))
     training.step(3, 17)
     (task,) = bar.tasks
     assert task.description.splitlines() == [
-        "epoch 12: tune 25.12, best 26.01 at 11, 3.2 s an epoch, step 3/17",
+        "epoch 12: validation 25.12, best 26.01 at 11, 3.2 s an epoch, step 3/17",
         "  losses: task 0.7500, view 0.1875, constraint -0.0300",
     ]
 

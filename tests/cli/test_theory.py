@@ -18,7 +18,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
     place = tmp_path_factory.mktemp("theory")
     told = save(tiny.dataset, place / "told", origin=SimulateConfig().to_toml())
     untold = save(tiny.dataset, place / "untold", origin='[split]\nmethod = "random"\n')
-    changes = {"epochs": 2, "rate": 0.01, "measure_every": 1, "sampler_batch": 32}
+    changes = {"epochs": 2, "learning_rate": 0.01, "measure_every": 1, "sampler_batch": 32}
     clbr = compose(str(told), "lightgcn", paradigm="clbr", changes=changes)
     runs.start(place / "run", clbr, tiny.dataset)
     runs.start(place / "untold-run", clbr.model_copy(update={"data": str(untold)}), tiny.dataset)

@@ -31,7 +31,7 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
             "--epochs",
             3,
             "--set",
-            "rate=0.01",
+            "learning_rate=0.01",
             "--seed",
             seed,
             "--out",
@@ -52,19 +52,32 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
 
 def test_every_contender_of_a_comparison_is_told_apart(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
     for rate in (1, 2, 3):
-        run("train", shop, "--model", "bprmf", "--epochs", 1, "--set", f"rate=0.0{rate}", "--out", f"{rate}/run")
-    code, out, _ = run("compare", "1/run", "2/run", "3/run", "--split", "tune")
+        run(
+            "train",
+            shop,
+            "--model",
+            "bprmf",
+            "--epochs",
+            1,
+            "--set",
+            f"learning_rate=0.0{rate}",
+            "--out",
+            f"{rate}/run",
+        )
+    code, out, _ = run("compare", "1/run", "2/run", "3/run", "--split", "validation")
     assert code == 0
     assert out.splitlines()[1].split() == ["1/run", "2/run", "3/run"]
     code, _, err = run("compare", "1/run", "1/run", "2/run")
     assert (code, "1/run: is the same run as 1/run" in err) == (2, True)
     moved = save(tiny.dataset, tmp_path / "moved")
-    run("train", moved, "--model", "bprmf", "--epochs", 1, "--set", "rate=0.01", "--seed", 1, "--out", "seed")
+    run("train", moved, "--model", "bprmf", "--epochs", 1, "--set", "learning_rate=0.01", "--seed", 1, "--out", "seed")
     assert "1/run, 2 seeds" in run("compare", "1/run", "seed", "2/run")[1]
 
 
 def test_runs_on_different_data_are_not_compared(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
-    parts = {name: getattr(tiny.dataset, name) for name in ("users", "bundles", "items", "train", "tune", "test", "bi")}
+    parts = {
+        name: getattr(tiny.dataset, name) for name in ("users", "bundles", "items", "train", "validation", "test", "bi")
+    }
     other = save(BundleDataset(name="other", ui=tiny.dataset.ui[1:], **parts), tmp_path / "other")
     run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "one")
     run("train", other, "--model", "lightgcn", "--epochs", 1, "--out", "two")
@@ -76,7 +89,7 @@ def test_a_run_without_a_best_epoch_is_not_evaluated(run: Run, shop: Path, tmp_p
     run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
     (tmp_path / "run" / "best" / "model.safetensors").unlink()
     code, _, err = run("evaluate", "run")
-    assert (code, "run: has not been looked at on tune yet" in err) == (2, True)
+    assert (code, "run: has not been looked at on validation yet" in err) == (2, True)
 
 
 def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:
@@ -84,7 +97,7 @@ def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:
     assert code == 0
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["number"] for line in lines] == [1, 2, 3]
-    assert "recall@20" in lines[0]["tune"]
+    assert "recall@20" in lines[0]["validation"]
 
 
 def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path, tmp_path: Path) -> None:
@@ -95,7 +108,7 @@ def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path
 
 
 @pytest.mark.parametrize(
-    "words", [["--set", "rate=1"], ["--seed", 0], ["--epochs", 9], ["--model", "bgcn"], ["--preset", "youshu"]]
+    "words", [["--set", "learning_rate=1"], ["--seed", 0], ["--epochs", 9], ["--model", "bgcn"], ["--preset", "youshu"]]
 )
 def test_resuming_refuses_settings_and_other_data(run: Run, shop: Path, tmp_path: Path, words: list[object]) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
@@ -127,7 +140,10 @@ def test_before_the_first_look_at_tune_no_best_is_told(
     monkeypatch.setattr(train_command, "ctrl_c", lambda first: nullcontext(lambda: True))  # Ctrl-C at once
     words = ("train", shop, "--model", "bprmf", "--epochs", 4, "--set", "evaluate_every=3", "--out")
     code, out, _ = run(*words, "run")
-    assert (code, "run: bprmf, epoch 1, tune not looked at yet\ngo on: clbr train --resume run" in out) == (130, True)
+    assert (code, "run: bprmf, epoch 1, validation not looked at yet\ngo on: clbr train --resume run" in out) == (
+        130,
+        True,
+    )
     _, out, err = run(*words, "other", "--json")
     assert len(out.splitlines()) == 1
     assert "go on: clbr train --resume other" in err
@@ -156,7 +172,7 @@ def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run,
         (["train", "shop", "--model", "bgcn", "--preset", "yoshu", "--out", "x"], "no preset 'yoshu' for bgcn"),
         (["train", "shop", "--model", "bgcn", "--set", "ratee=1", "--out", "x"], "did you mean 'rate'?"),
         (["train", "shop", "--model", "bgcn", "--set", "rate", "--out", "x"], "expected key=value"),
-        (["train", "shop", "--model", "bgcn", "--set", "rate=-1", "--out", "x"], "rate = -1"),
+        (["train", "shop", "--model", "bgcn", "--set", "learning_rate=-1", "--out", "x"], "learning_rate = -1"),
         (["train", "shop", "--model", "bgcn", "--set", "layers=two", "--out", "x"], "layers"),
         (["train", "shop", "--model", "bgcn", "--set", "metric=recall@9999999", "--out", "x"], "metric"),
         (["train", "shop", "--model", "bgcn", "--set", "dimension=9999999999", "--out", "x"], "dimension"),

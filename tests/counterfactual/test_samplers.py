@@ -111,7 +111,7 @@ def test_a_quota_is_filled_exactly_or_refused_in_bounded_time(kind: str, seed: i
 
 
 def test_samplers_never_see_a_tune_or_test_pair(tiny: World) -> None:
-    blind = replace(tiny.dataset, tune=tiny.dataset.tune[:0], test=tiny.dataset.test[:0])
+    blind = replace(tiny.dataset, validation=tiny.dataset.validation[:0], test=tiny.dataset.test[:0])
     for make in KINDS.values():
         drawn = []
         for dataset in (tiny.dataset, blind):

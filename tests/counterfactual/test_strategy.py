@@ -36,7 +36,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
 
 
 def config(shop: Path, model: str = "crosscbr", paradigm: str = "clbr", **changes: object) -> RunConfig:
-    return compose(str(shop), model, changes={"epochs": 3, "rate": 0.01} | changes, paradigm=paradigm)
+    return compose(str(shop), model, changes={"epochs": 3, "learning_rate": 0.01} | changes, paradigm=paradigm)
 
 
 def literal_constraint(view: list[list[float]], fact: list[list[float]], lam: float, tau: float) -> float:
@@ -128,7 +128,7 @@ def test_losses_are_the_task_on_both_graphs_and_the_constraint(model: str, tiny:
     fact, counter = encoder.encode(seen), encoder.encode(other)
     expected = encoder.task_losses(fact, batch)
     expected |= {f"view {name}": 0.5 * term for name, term in encoder.task_losses(counter, batch).items()}
-    users, bundles = batch.ub.left.unique(), batch.ub.chosen.unique()
+    users, bundles = batch.ub.users.unique(), batch.ub.positives.unique()
     sides = [(normalize(x.joined("users")[users]), normalize(x.joined("bundles")[bundles])) for x in (counter, fact)]
     expected["constraint users"] = 0.3 * adaptive(sides[0][0], sides[1][0], 2.0)
     expected["constraint bundles"] = 0.7 * adaptive(sides[0][1], sides[1][1], 1.0)
@@ -145,8 +145,8 @@ def test_the_contrastive_constraint_is_the_log_of_adaptives_two_parts(tiny: Worl
     )(batch)
     fact, counter = encoder.encode(graph), encoder.encode(one_edit(tiny).apply(graph))
     for name, weight, side, nodes in (
-        ("users", 0.3, "users", batch.ub.left),
-        ("bundles", 0.7, "bundles", batch.ub.chosen),
+        ("users", 0.3, "users", batch.ub.users),
+        ("bundles", 0.7, "bundles", batch.ub.positives),
     ):
         here, there = (normalize(getattr(x.levels["bundle"], side)[nodes.unique()]) for x in (fact, counter))
         alike = (here @ there.T / 0.2).exp()
@@ -176,7 +176,7 @@ def test_a_loss_that_is_no_number_names_what_may_mend_it(
     views: dict[str, object], rate: float, advice: str, tiny: World
 ) -> None:
     encoder, _, _ = setting("lightgcn", tiny)
-    settings = TrainConfig(epochs=2, rate=rate)
+    settings = TrainConfig(epochs=2, learning_rate=rate)
     way = Counterfactual(ViewsConfig.make(views), [one_edit(tiny)], 0, settings)
     with pytest.raises(InputError, match=f"{advice}$"):
         list(train(encoder, make_optimiser(encoder, settings), tiny.dataset, settings, 0, paradigm=way))
@@ -199,8 +199,8 @@ def test_the_task_on_the_view_may_learn_the_views_choices(tiny: World) -> None:
     task = type(encoder).task_losses
     encoder.task_losses = lambda e, b: seen.append(b) or task(encoder, e, b)  # type: ignore[method-assign,func-returns-value]
     Counterfactual(views, [fresh], 0, TrainConfig()).epoch(encoder, graph, 1, torch_generator(0, "noise"))(batch)
-    assert [len(b.ub.left) for b in seen] == [40, 1]
-    assert [seen[1].ub.left.item(), seen[1].ub.chosen.item()] == tiny.dataset.train[-1].tolist()
+    assert [len(b.ub.users) for b in seen] == [40, 1]
+    assert [seen[1].ub.users.item(), seen[1].ub.positives.item()] == tiny.dataset.train[-1].tolist()
 
 
 def test_a_view_that_leaves_nothing_to_choose_is_refused() -> None:
@@ -247,7 +247,7 @@ def test_a_run_with_views_resumes_to_the_same_bits(
     runs.start(tmp_path / "straight" / "run", settings, tiny.dataset)
     broken = tmp_path / "broken" / "run"
     stops = iter([True, False, True])  # within the selection model, and again within the run
-    hooks = runs.Hooks(stop=lambda: next(stops, False))
+    hooks = runs.Callbacks(stop=lambda: next(stops, False))
     runs.start(broken, settings, tiny.dataset, hooks)
     for _ in range(3):
         runs.resume(broken, hooks)
@@ -271,7 +271,7 @@ def test_the_selection_model_is_trained_once_and_found_again(shop: Path, tmp_pat
     runs.start(tmp_path / "two", config(shop, omega_u=0.5), tiny.dataset)
     assert (selection / "metrics.jsonl").stat().st_mtime_ns == before
     assert len(list(tmp_path.glob("selection-*"))) == 1
-    runs.start(tmp_path / "three", config(shop, rate=0.02), tiny.dataset)
+    runs.start(tmp_path / "three", config(shop, learning_rate=0.02), tiny.dataset)
     assert len(list(tmp_path.glob("selection-*"))) == 2
     assert json.loads((tmp_path / "one" / "selection.json").read_text())["run"] == selection.name
 
@@ -281,7 +281,7 @@ def test_who_stops_waiting_for_the_judge_can_go_on_later(shop: Path, tmp_path: P
     (selection,) = tmp_path.glob("selection-crosscbr-*")
     told: list[Path] = []
     with runs.locked(selection):
-        hooks = runs.Hooks(stop=lambda: bool(told), wait=told.append)
+        hooks = runs.Callbacks(stop=lambda: bool(told), wait=told.append)
         assert runs.start(tmp_path / "two", config(shop, omega_u=0.5), tiny.dataset, hooks).epoch == 0
     assert told == [selection]
     assert runs.resume(tmp_path / "two").epoch == 3
@@ -302,7 +302,7 @@ def test_a_given_selection_run_is_used_and_a_wrong_one_refused(shop: Path, tmp_p
         runs.start(tmp_path / "bad", plain, tiny.dataset, selection=tmp_path / "plain")
     with pytest.raises(InputError, match="no run there"):
         runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "nowhere")
-    runs.start(tmp_path / "half", config(shop, paradigm="original"), tiny.dataset, runs.Hooks(stop=lambda: True))
+    runs.start(tmp_path / "half", config(shop, paradigm="original"), tiny.dataset, runs.Callbacks(stop=lambda: True))
     with pytest.raises(InputError, match=r"half: is not trained to its end; first: clbr train --resume .*half"):
         runs.start(tmp_path / "bad", config(shop), tiny.dataset, selection=tmp_path / "half")
     assert not (tmp_path / "bad").exists()
@@ -321,7 +321,7 @@ def test_a_selection_run_with_damaged_weights_is_refused_before_anything_is_writ
 def test_what_a_killed_start_left_judges_no_other_run(shop: Path, tmp_path: Path, tiny: World) -> None:
     """Killed after its selection model was copied, and begun again without --selection."""
     runs.start(tmp_path / "clean" / "run", config(shop, "lightgcn"), tiny.dataset)
-    runs.start(tmp_path / "plain", config(shop, "lightgcn", paradigm="original", rate=0.5), tiny.dataset)
+    runs.start(tmp_path / "plain", config(shop, "lightgcn", paradigm="original", learning_rate=0.5), tiny.dataset)
     (tmp_path / "again" / "run").mkdir(parents=True)
     keep_selection(tmp_path / "plain", tmp_path / "again" / "run")
     runs.start(tmp_path / "again" / "run", config(shop, "lightgcn"), tiny.dataset)
@@ -334,7 +334,7 @@ def test_a_run_that_lost_what_judges_its_pairs_does_not_go_on_with_another(
     damage: str, shop: Path, tmp_path: Path, tiny: World
 ) -> None:
     heard: list[int] = []
-    hooks = runs.Hooks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 1)
+    hooks = runs.Callbacks(epoch=lambda epoch, counters: heard.append(epoch.number), stop=lambda: len(heard) == 1)
     runs.start(tmp_path / "run", config(shop, "lightgcn", redraw=True), tiny.dataset, hooks)
     about = tmp_path / "run" / SELECTION_SETTINGS
     about.unlink() if damage == "missing" else about.write_text(damage)
@@ -394,7 +394,7 @@ def test_a_preset_says_what_else_differs_with_views(tmp_path: Path) -> None:
     assert (clbr.train.rate, clbr.settings["layers"]) == (0.002, 1)
     assert clbr.views is not None and clbr.views.omega_u == 0.5
     assert compose("shop", "bgcn", preset=preset, paradigm="casr").train.rate == 0.003
-    assert compose("shop", "bgcn", preset=preset, paradigm="clbr", changes={"rate": 0.01}).train.rate == 0.01
+    assert compose("shop", "bgcn", preset=preset, paradigm="clbr", changes={"learning_rate": 0.01}).train.rate == 0.01
     Path(preset).write_text("[views]\nomega = 0.1\n")
     with pytest.raises(InputError, match="unknown setting 'omega' of bgcn, did you mean 'omega_[ub]'"):
         compose("shop", "bgcn", preset=preset, paradigm="clbr")

@@ -6,7 +6,9 @@ from conftest import make_dataset
 
 
 def test_its_repr_states_its_sizes(small: BundleDataset) -> None:
-    assert repr(small) == ("BundleDataset(small: 3 users, 4 bundles, 5 items; train 5, tune 2, test 3, ui 4, bi 6)")
+    assert repr(small) == (
+        "BundleDataset(small: 3 users, 4 bundles, 5 items; train 5, validation 2, test 3, ui 4, bi 6)"
+    )
 
 
 def test_pairs_are_sorted_whatever_order_they_came_in() -> None:
@@ -38,8 +40,8 @@ def test_it_keeps_its_own_copy() -> None:
         ({"ui": [[0, 5]]}, "ui: row 0 has item 5, expected 0 to 4"),
         ({"bi": [[4, 0]]}, "bi: row 0 has bundle 4, expected 0 to 3"),
         ({"bi": [[1, 3], [0, 0], [1, 3]]}, "bi: bundle 1 and item 3 are a pair twice"),
-        ({"tune": [[0, 1]]}, r"user 0 and bundle 1 are a pair in train and in tune \(1 such\)"),
-        ({"tune": [[0, 3], [1, 3]]}, r"user 0 and bundle 3 are a pair in tune and in test \(2 such\)"),
+        ({"validation": [[0, 1]]}, r"user 0 and bundle 1 are a pair in train and in validation \(1 such\)"),
+        ({"validation": [[0, 3], [1, 3]]}, r"user 0 and bundle 3 are a pair in validation and in test \(2 such\)"),
         ({"train": []}, "no user-bundle pair to train on"),
         ({"train": [[0.5, 1.0]]}, r"train: expected an \(n, 2\) array of whole numbers, got float64"),
         ({"train": [[0, 1, 2]]}, r"train: expected an \(n, 2\) array"),

@@ -17,7 +17,7 @@ def test_counts_densities_and_degrees_are_those_worked_out_by_hand(small: Bundle
     assert found.relations["user_bundle"].density == 10 / 12
     assert found.relations["user_item"].left == Degrees(median=1.0, p90=1.8, max=2)  # degrees 2, 1, 1
     assert found.relations["bundle_item"].right == Degrees(median=1.0, p90=1.6, max=2)  # degrees 1, 2, 1, 1, 1
-    assert found.split == {"train": 5, "tune": 2, "test": 3}
+    assert found.split == {"train": 5, "validation": 2, "test": 3}
 
 
 def test_cold_nodes_are_counted_on_training_pairs() -> None:

@@ -52,7 +52,7 @@ def test_ids_and_names_survive_however_awkward(tmp_path: Path) -> None:
     assert read.users.ids == ("007", "7", "x")
 
 
-@pytest.mark.parametrize("part", ["tune", "test", "ui", "bi"])
+@pytest.mark.parametrize("part", ["validation", "test", "ui", "bi"])
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, part: str) -> None:
     with pytest.raises(InputError, match="small: has no pairs for"):
         save(make_dataset(**{part: np.empty((0, 2), int)}), tmp_path / "out")

@@ -3,19 +3,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clbr.data.split import TEST, TRAIN, TUNE, SplitConfig, split_last, split_random
+from clbr.data.split import TEST, TRAIN, VALIDATION, SplitConfig, split_last, split_random
 from clbr.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("pairs", "train", "tune", "test"),
+    ("pairs", "train", "validation", "test"),
     [(1, 1, 0, 0), (2, 2, 0, 0), (3, 1, 1, 1), (9, 7, 1, 1), (10, 7, 1, 2), (15, 11, 1, 3), (20, 14, 2, 4), (30, 21, 3, 6)],
 )  # fmt: skip
 def test_a_random_split_takes_from_each_user_what_the_published_sets_took(
-    pairs: int, train: int, tune: int, test: int
+    pairs: int, train: int, validation: int, test: int
 ) -> None:
     labels = split_random(np.zeros(pairs, np.int32), 0.1, 0.2, seed=0)
-    assert [int((labels == label).sum()) for label in (TRAIN, TUNE, TEST)] == [train, tune, test]
+    assert [int((labels == label).sum()) for label in (TRAIN, VALIDATION, TEST)] == [train, validation, test]
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(0, 5))
@@ -25,7 +25,7 @@ def test_a_random_split_depends_on_the_seed_alone_and_counts_by_user(users: list
     assert (labels == split_random(left, 0.1, 0.2, seed)).all()
     for user in set(users):
         mine, n = labels[left == user], users.count(user)
-        assert (mine == TUNE).sum() == (0 if n < 3 else max(1, n // 10))
+        assert (mine == VALIDATION).sum() == (0 if n < 3 else max(1, n // 10))
         assert (mine == TEST).sum() == (0 if n < 3 else max(1, n * 2 // 10))
         assert (mine == TRAIN).any()
 
@@ -39,9 +39,9 @@ def test_the_last_pair_is_tested_and_the_one_before_tunes() -> None:
     pairs = np.array([[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [2, 5], [2, 6], [2, 7]], np.int32)
     times = np.array([5, 9, 1, 7, 1, 2, 3, 3, 3])
     labels = split_last(pairs, times)
-    assert labels.tolist() == [TRAIN, TEST, TRAIN, TUNE, TRAIN, TRAIN, TRAIN, TUNE, TEST]
+    assert labels.tolist() == [TRAIN, TEST, TRAIN, VALIDATION, TRAIN, TRAIN, TRAIN, VALIDATION, TEST]
 
 
 def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
     with pytest.raises(InputError, match="leave nothing to train on"):
-        SplitConfig.make({"tune": 0.5, "test": 0.5})
+        SplitConfig.make({"validation": 0.5, "test": 0.5})

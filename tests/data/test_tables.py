@@ -35,7 +35,7 @@ def everything(dataset: BundleDataset) -> dict[str, set[tuple[str, str]]]:
     """All pairs under their outside ids."""
     sides = {"ui": (dataset.users, dataset.items), "bi": (dataset.bundles, dataset.items)}
     named = {}
-    for part in ("train", "tune", "test", "ui", "bi"):
+    for part in ("train", "validation", "test", "ui", "bi"):
         left, right = sides.get(part, (dataset.users, dataset.bundles))
         named[part] = {(left.id(a), right.id(b)) for a, b in getattr(dataset, part).tolist()}
     return named
@@ -47,8 +47,8 @@ def test_three_tables_of_three_kinds_become_a_dataset(tables: dict[str, Path]) -
     assert dataset.bundles.ids == ("b1", "b2", "b3")
     assert dataset.items.ids == ("lamp", "rug", "vase")
     named = everything(dataset)
-    assert named["train"] | named["tune"] | named["test"] == set(CHOSEN)
-    assert (len(named["train"]), len(named["tune"]), len(named["test"])) == (3, 2, 2)
+    assert named["train"] | named["validation"] | named["test"] == set(CHOSEN)
+    assert (len(named["train"]), len(named["validation"]), len(named["test"])) == (3, 2, 2)
     assert named["ui"] == set(BOUGHT)
     assert named["bi"] == set(CONTENTS)
 
@@ -133,16 +133,16 @@ def test_the_last_by_time_is_tested_and_a_repeated_pair_counts_from_its_first_ti
 ) -> None:
     named = everything(timed(tmp_path, tables, times).dataset)
     assert named["test"] == {("ann", "b1"), ("bob", "b3")}
-    assert named["tune"] == {("ann", "b3"), ("bob", "b2")}
+    assert named["validation"] == {("ann", "b3"), ("bob", "b2")}
 
 
 def test_a_given_split_is_kept(tmp_path: Path, tables: dict[str, Path]) -> None:
-    labels = ["train", "tune", "test", "train", "tune", "test", "train"]
+    labels = ["train", "validation", "test", "train", "validation", "test", "train"]
     rows = [(*pair, label) for pair, label in zip(CHOSEN, labels, strict=True)]
     tables["user_bundle"] = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
     named = everything(import_tables(**tables, split=SplitConfig(method="given")).dataset)
     assert named["test"] == {("ann", "b3"), ("bob", "b3")}
-    assert named["tune"] == {("ann", "b2"), ("bob", "b2")}
+    assert named["validation"] == {("ann", "b2"), ("bob", "b2")}
 
 
 def test_names_are_taken_where_there_are_some(tmp_path: Path, tables: dict[str, Path]) -> None:
@@ -240,7 +240,7 @@ def test_bad_times_splits_and_column_roles_are_named(tmp_path: Path, tables: dic
         import_tables(**tables, split=SplitConfig(method="given"))
     rows = [(*pair, "validation") for pair in CHOSEN]
     path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
-    with pytest.raises(InputError, match=r"given.csv, line 2: split 'validation', expected train, tune, test"):
+    with pytest.raises(InputError, match=r"given.csv, line 2: split 'validation', expected train, validation, test"):
         import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
     with pytest.raises(InputError, match=r"--columns usr=...: no such column, did you mean 'user'\?"):
         import_tables(**tables, columns={"usr": "x"})
@@ -254,7 +254,7 @@ def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(
     with pytest.raises(InputError, match="are a pair in train and in test"):
         import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
     path = write(tmp_path / "few.csv", ("user", "bundle"), CHOSEN[:2])
-    with pytest.raises(InputError, match="leaves tune empty; it takes users with three pairs or more"):
+    with pytest.raises(InputError, match="leaves validation empty; it takes users with three pairs or more"):
         import_tables(**(tables | {"user_bundle": path}))
 
 

@@ -26,8 +26,11 @@ def test_what_was_worked_out_by_hand(small: BundleDataset) -> None:
 def test_tune_pairs_are_left_out_of_the_test_ranking_only_on_demand(small: BundleDataset) -> None:
     model = Popularity.fit(small)
     assert evaluate(model, small, split="test", ks=(1,))["recall@1"] == 0.0
-    masked = evaluate(model, small, split="test", ks=(1,), mask_tune=True)
-    assert masked.per_user["recall@1"].tolist() == [1.0, 0.5]  # tune pairs (0, 2) and (1, 0) no longer stand before
+    masked = evaluate(model, small, split="test", ks=(1,), mask_validation=True)
+    assert masked.per_user["recall@1"].tolist() == [
+        1.0,
+        0.5,
+    ]  # validation pairs (0, 2) and (1, 0) no longer stand before
 
 
 def test_masked_pairs_are_left_out_besides_the_training_pairs(small: BundleDataset) -> None:
@@ -35,12 +38,15 @@ def test_masked_pairs_are_left_out_besides_the_training_pairs(small: BundleDatas
     fewer, model = replace(small, train=small.train[:2]), Popularity.fit(small)
     assert evaluate(model, fewer, split="test", ks=(1,)).ranking.tolist() == [[2], [1]]
     assert evaluate(model, fewer, split="test", ks=(1,), masked=small.train).ranking.tolist() == [[2], [0]]
-    both = evaluate(model, fewer, split="test", ks=(1,), masked=small.train, mask_tune=True)
+    both = evaluate(model, fewer, split="test", ks=(1,), masked=small.train, mask_validation=True)
     assert both.ranking.tolist() == [[3], [2]]
 
 
 def test_tune_is_evaluated_on_tune_pairs(small: BundleDataset) -> None:
-    assert evaluate(Popularity.fit(small), small, split="tune", ks=(1,)).per_user["recall@1"].tolist() == [1.0, 1.0]
+    assert evaluate(Popularity.fit(small), small, split="validation", ks=(1,)).per_user["recall@1"].tolist() == [
+        1.0,
+        1.0,
+    ]
 
 
 def test_a_k_beyond_the_bundles_finds_all_that_is_there(small: BundleDataset) -> None:
@@ -51,8 +57,8 @@ def test_a_k_beyond_the_bundles_finds_all_that_is_there(small: BundleDataset) ->
 def test_what_cannot_be_evaluated_is_refused(small: BundleDataset, wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
         evaluate(Popularity.fit(small), small, **({"split": "test"} | wrong))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no tune pairs"):
-        evaluate(Popularity.fit(small), make_dataset(tune=np.empty((0, 2))), split="tune")
+    with pytest.raises(InputError, match="no validation pairs"):
+        evaluate(Popularity.fit(small), make_dataset(validation=np.empty((0, 2))), split="validation")
 
 
 def slow_evaluation(scores: np.ndarray, dataset: BundleDataset, k: int) -> dict[str, list[float]]:
@@ -88,7 +94,7 @@ def test_it_equals_an_independent_slow_implementation(seed: int, k: int, block: 
         users=Nodes("user", 7),
         bundles=Nodes("bundle", 11),
         train=np.argwhere(labels == 0),
-        tune=np.argwhere(labels == 1),
+        validation=np.argwhere(labels == 1),
         test=np.argwhere(labels == 2),
     )
     scores = rng.integers(4, size=(7, 11)).astype(np.float32)  # ties everywhere

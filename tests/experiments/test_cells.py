@@ -1,7 +1,7 @@
 import pytest
 
 from clbr import BundleDataset, InputError
-from clbr.experiments.cells import expand, select, with_judges
+from clbr.experiments.cells import expand, select, with_selection_cells
 from clbr.experiments.spec import Spec
 from invented import cells, spec
 
@@ -27,7 +27,7 @@ def test_a_key_does_not_depend_on_where_the_data_lies_but_on_all_else(small: Bun
     plan = spec(seeds=1)
     assert keys(plan) == keys(plan, data="there")
     assert not keys(plan) & keys(plan, fingerprint="g")
-    for change in ({"rate": 0.5}, {"dimension": 8}, {"share": 0.5}):
+    for change in ({"learning_rate": 0.5}, {"dim": 8}, {"share": 0.5}):
         other = spec(seeds=1, arms={"original": {"settings": change}, "clbr": {"paradigm": "clbr", "settings": change}})
         assert not keys(plan) & keys(other), change
 
@@ -44,7 +44,11 @@ def test_a_judge_comes_before_the_cells_it_judges_and_once(small: BundleDataset)
     clbr, dropout, original = (one.cell for one in placed)
     assert dropout.judge is None
     assert original.judge is None
-    assert [cell.key for cell in with_judges([clbr, dropout, original])] == [original.key, clbr.key, dropout.key]
+    assert [cell.key for cell in with_selection_cells([clbr, dropout, original])] == [
+        original.key,
+        clbr.key,
+        dropout.key,
+    ]
 
 
 def test_a_judge_has_the_same_share_of_the_pairs(small: BundleDataset) -> None:

@@ -107,7 +107,7 @@ def test_progress_counts_what_is_to_run_with_its_judges(
             bars.append((description, None))
 
     monkeypatch.setattr("clbr.cli.show_cells.Progress", Seen)
-    arms = {"other": {"settings": {"rate": 0.5}}, "clbr": {"paradigm": "clbr"}}
+    arms = {"other": {"settings": {"learning_rate": 0.5}}, "clbr": {"paradigm": "clbr"}}
     placed = cells(spec(seeds=1, arms=arms), tiny.dataset)
     store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "other" else None)
     to_run = pending(store, placed)

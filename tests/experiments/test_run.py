@@ -13,12 +13,12 @@ import pytest
 
 from clbr import InputError, World
 from clbr.data.folder import load
-from clbr.experiments.cells import Cell, Placed, expand
+from clbr.experiments.cells import Cell, VariantCell, expand
 from clbr.experiments.runner import Local, News, pending, run
 from clbr.experiments.spec import read_spec
 from clbr.experiments.store import Store
 from clbr.experiments.work import work
-from clbr.training.run import Hooks
+from clbr.training.run import Callbacks
 from clbr.training.run_folder import BEST
 from invented import SMALL, cells, done, fill, spec
 from typed import Run, snapshot
@@ -49,7 +49,7 @@ class Noted:
 def test_a_failed_cell_is_kept_with_its_error_the_rest_go_on_and_it_alone_is_tried_again(
     tiny: World, tmp_path: Path
 ) -> None:
-    placed = cells(spec(seeds=2, arms={"original": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
+    placed = cells(spec(seeds=2, arms={"original": {}, "other": {"settings": {"learning_rate": 0.5}}}), tiny.dataset)
     first = Noted([placed[1].cell.key])
     first.dataset = tiny.dataset  # type: ignore[assignment]
     outcome = run(tmp_path / "c", tiny.dataset, placed, first)
@@ -76,10 +76,10 @@ def test_a_judge_without_its_run_is_trained_to_its_end_again_but_only_where_it_i
     store = fill(tmp_path / "c", tiny.dataset, placed, lambda one: 0.3 if one.arm == "original" else None)
     assert [cell.key for cell in pending(store, placed)] == both
 
-    assert not work(store, original, Hooks(stop=lambda: True))  # after an epoch
+    assert not work(store, original, Callbacks(stop=lambda: True))  # after an epoch
     assert (store.run(original) / BEST).exists()
     assert [cell.key for cell in pending(store, placed)] == both
-    assert work(store, original, Hooks())
+    assert work(store, original, Callbacks())
     assert [cell.key for cell in pending(store, placed)] == [clbr.key]
 
     state = store.run(original) / "last" / "state.json"
@@ -106,7 +106,7 @@ def test_a_judge_that_was_done_stays_so_when_it_cannot_be_run_again(tiny: World,
 
 
 def test_why_a_judge_failed_is_told_of_what_it_was_to_judge(tiny: World, shop: Path, tmp_path: Path) -> None:
-    arms = {"clbr": {"paradigm": "clbr", "settings": {"epochs": 3, "rate": 1e30}}}
+    arms = {"clbr": {"paradigm": "clbr", "settings": {"epochs": 3, "learning_rate": 1e30}}}
     (placed,) = expand(spec(seeds=1, arms=arms), str(shop), tiny.dataset.fingerprint, "tiny")
     outcome = run(tmp_path / "c", tiny.dataset, [placed], Local(1))
     assert re.match(
@@ -116,7 +116,7 @@ def test_why_a_judge_failed_is_told_of_what_it_was_to_judge(tiny: World, shop: P
 
 def test_where_not_even_a_failure_can_be_kept_the_rest_go_on(tiny: World, tmp_path: Path) -> None:
     """As on a full disk; here a file is in the way."""
-    placed = cells(spec(seeds=1, arms={"one": {}, "other": {"settings": {"rate": 0.5}}}), tiny.dataset)
+    placed = cells(spec(seeds=1, arms={"one": {}, "other": {"settings": {"learning_rate": 0.5}}}), tiny.dataset)
     Store(tmp_path / "c").open(tiny.dataset)
     (tmp_path / "c" / "cells").write_text("in the way")
     outcome = run(tmp_path / "c", tiny.dataset, placed, Noted([one.cell.key for one in placed]))
@@ -140,7 +140,7 @@ def test_no_workers_are_refused() -> None:
         Local(0)
 
 
-def records(folder: Path, placed: Sequence[Placed]) -> list[dict[str, object]]:
+def records(folder: Path, placed: Sequence[VariantCell]) -> list[dict[str, object]]:
     found = [Store(folder).read(one.cell) for one in placed]
     return [one.model_dump(exclude={"seconds", "memory", "environment"}) if one else {} for one in found]
 
@@ -171,7 +171,7 @@ def test_an_experiment_killed_half_way_goes_on_to_the_same_end(run: Run, shop: P
     placed = expand(read_spec(path), str(shop), dataset.fingerprint, dataset.name)
     whole = Store(tmp_path / "whole").open(dataset)
     for one in (placed[0], placed[2]):  # in one go, in this process
-        assert work(whole, one.cell, Hooks())
+        assert work(whole, one.cell, Callbacks())
     assert records(tmp_path / "killed", [placed[0], placed[2]]) == records(tmp_path / "whole", [placed[0], placed[2]])
     assert Store(tmp_path / "killed").per_user(placed[2].cell).found.any()
 

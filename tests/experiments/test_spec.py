@@ -38,7 +38,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
     [
         (GOOD.replace("lightgcn", "lightgnc"), "did you mean 'lightgcn'?"),
         (GOOD + 'paradigm = "clrb"', "unknown paradigm 'clrb', did you mean 'clbr'?"),
-        (GOOD + "vary = [{ rate = [] }]", "'rate' varies over nothing"),
+        (GOOD + "vary = [{ learning_rate = [] }]", "'rate' varies over nothing"),
         (GOOD.replace("[arms", "seedz = 3\n[arms"), "unknown key 'seedz', did you mean 'seeds'?"),
         (GOOD + "setings = {}", "unknown key 'arms.original.setings', did you mean 'settings'?"),
         (GOOD + "zzz = {}", "unknown key 'arms.original.zzz', known: models, paradigm, settings, vary"),
@@ -47,7 +47,10 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
             "arms.original: 'rate+' varies: expected the name of a setting on each",
         ),
         (GOOD + "vary = [{}]", "an empty table in vary"),
-        (GOOD + "vary = [{ rate = [0.5, 0.1, 0.5] }]", "the values of 'rate': 0.5 is there twice; leave one out"),
+        (
+            GOOD + "vary = [{ learning_rate = [0.5, 0.1, 0.5] }]",
+            "the values of 'rate': 0.5 is there twice; leave one out",
+        ),
         (GOOD + "vary = [{ tau = [1.0, 2.0], 'tau+rate' = [0.5] }]", "vary together: tau is there twice"),
         (GOOD + "vary = [{ 'tau+' = [1], 'rate+' = [2] }]", "'tau+' varies: expected the name of a setting on each"),
         (GOOD + "vary = [{ 'tau+tau' = [0.5] }]", "vary together: tau is there twice"),
@@ -59,7 +62,10 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD.replace("[arms", "seeds = 0\n[arms"), "seeds = 0"),
         (GOOD.replace("[arms", 'baseline = "orignal"\n[arms'), "did you mean 'original'?"),
         (GOOD.replace("[arms", 'figure = "lines"\n[arms'), "give an arm something to vary"),
-        (GOOD.replace("[arms", 'figure = "surface"\n[arms') + "vary = [{ rate = [0.1] }]", "a table of two to vary"),
+        (
+            GOOD.replace("[arms", 'figure = "surface"\n[arms') + "vary = [{ learning_rate = [0.1] }]",
+            "a table of two to vary",
+        ),
         (GOOD.replace("[arms", 'metrics = ["recall@7"]\n[arms'), "metrics"),
         (GOOD + 'models = ["bgcn"]', "an arm names the model 'bgcn'"),
         (GOOD.replace('models = ["lightgcn"]', ""), "s.toml: models: is missing"),

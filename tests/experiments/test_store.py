@@ -57,7 +57,7 @@ def test_a_kill_at_the_very_beginning_leaves_a_folder_that_can_be_begun(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("clbr.experiments.store.write_whole", killed)
+    monkeypatch.setattr("clbr.experiments.store.write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         Store(tmp_path / "cells").open(small)
     monkeypatch.undo()

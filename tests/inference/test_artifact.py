@@ -10,7 +10,7 @@ import torch
 
 from clbr import InputError, World, evaluate, save
 from clbr.graph.graph import BundleGraph
-from clbr.inference.artifact import VECTORS, Artefact, open_artefact
+from clbr.inference.artifact import VECTORS, Artifact, open_artifact
 from clbr.inference.card import card
 from clbr.inference.export import export, widened
 from clbr.inference.recommend import recommend
@@ -23,38 +23,38 @@ Make = Callable[[str], Path]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_artefact_scores_as_its_run_does(model: str, artefact_of: Make, tiny: World) -> None:
-    folder = artefact_of(model)
+def test_an_artifact_scores_as_its_run_does(model: str, artifact_of: Make, tiny: World) -> None:
+    folder = artifact_of(model)
     run = folder.parent / "run-elsewhere"
     users, bundles = (torch.from_numpy(np.unique(side).astype(np.int64)) for side in tiny.dataset.train.T)
     there = best_recommender(run, tiny.dataset).scores(users)
-    here = open_artefact(folder).recommender.scores(users)
+    here = open_artifact(folder).recommender.scores(users)
     assert torch.allclose(here[:, bundles], there[:, bundles], atol=1e-5)
 
 
-def test_what_is_said_of_it_is_what_the_run_measured(artefact: Artefact, artefact_of: Make, tiny: World) -> None:
-    run = artefact_of("crosscbr").parent / "run-elsewhere"
+def test_what_is_said_of_it_is_what_the_run_measured(artifact: Artifact, artifact_of: Make, tiny: World) -> None:
+    run = artifact_of("crosscbr").parent / "run-elsewhere"
     result = evaluate(best_recommender(run, tiny.dataset), tiny.dataset, split="test")
-    assert artefact.about.test["recall@20"] == result["recall@20"]
-    heavy, light = artefact.about.segments["heavy"], artefact.about.segments["light"]
+    assert artifact.about.test["recall@20"] == result["recall@20"]
+    heavy, light = artifact.about.segments["heavy"], artifact.about.segments["light"]
     assert heavy["users"] + light["users"] == len(result.users)
     mean = (heavy["users"] * heavy["ndcg@20"] + light["users"] * light["ndcg@20"]) / len(result.users)
     assert mean == pytest.approx(result["ndcg@20"])
-    told = (artefact.folder / "card.md").read_text()
+    told = (artifact.folder / "card.md").read_text()
     assert f"{100 * result['recall@20']:.2f}" in told
     assert "600 users, 150 bundles, 240 items" in told
 
 
-def test_the_card_counts_cold_users_as_tested_only_if_they_are(artefact: Artefact, tiny: World) -> None:
+def test_the_card_counts_cold_users_as_tested_only_if_they_are(artifact: Artifact, tiny: World) -> None:
     cold = int(np.setdiff1d(np.unique(tiny.dataset.ui[:, 0]), tiny.dataset.train[:, 0])[0])
-    assert "alone, and no test pair tells how good it is." in card(artefact.about, tiny.dataset)
+    assert "alone, and no test pair tells how good it is." in card(artifact.about, tiny.dataset)
     tested = replace(tiny.dataset, test=np.array([[cold, 0]]))
-    assert "no test pair tells" not in card(artefact.about, tested)
+    assert "no test pair tells" not in card(artifact.about, tested)
 
 
-def test_names_come_along(artefact: Artefact, tiny: World) -> None:
-    assert artefact.bundles.label(3) == tiny.dataset.bundles.label(3)
-    assert artefact.items.label(0) == tiny.dataset.items.label(0)
+def test_names_come_along(artifact: Artifact, tiny: World) -> None:
+    assert artifact.bundles.label(3) == tiny.dataset.bundles.label(3)
+    assert artifact.items.label(0) == tiny.dataset.items.label(0)
 
 
 def test_spare_nodes_change_nothing_for_the_others(tiny: World) -> None:
@@ -76,13 +76,13 @@ def test_spare_nodes_change_nothing_for_the_others(tiny: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["vectors.safetensors", "weights.safetensors", "graph.safetensors", "bundles.json"])
-def test_a_changed_byte_is_noticed_when_the_file_is_needed(name: str, artefact: Artefact, tmp_path: Path) -> None:
+def test_a_changed_byte_is_noticed_when_the_file_is_needed(name: str, artifact: Artifact, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(artefact.folder, copy)
+    shutil.copytree(artifact.folder, copy)
     content = bytearray((copy / name).read_bytes())
     content[len(content) // 2] ^= 1
     (copy / name).write_bytes(content)
-    opened = open_artefact(copy)
+    opened = open_artifact(copy)
     with pytest.raises(InputError, match=rf"{name}: is damaged .* export it again"):
         opened.check()
     with pytest.raises(InputError, match="is damaged"):
@@ -94,30 +94,30 @@ def test_a_changed_byte_is_noticed_when_the_file_is_needed(name: str, artefact: 
         }[name]()
 
 
-def test_what_is_not_a_whole_artefact_is_refused(artefact: Artefact, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no artefact there"):
-        open_artefact(tmp_path)
+def test_what_is_not_a_whole_artifact_is_refused(artifact: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no artifact there"):
+        open_artifact(tmp_path)
     copy = tmp_path / "copy"
-    shutil.copytree(artefact.folder, copy)
+    shutil.copytree(artifact.folder, copy)
     (copy / "graph.safetensors").unlink()
     with pytest.raises(InputError, match="graph.safetensors is missing"):
-        open_artefact(copy)
-    about = json.loads((copy / "artefact.json").read_text())
+        open_artifact(copy)
+    about = json.loads((copy / "artifact.json").read_text())
     for change, message in (
         ({"layout": 2}, "has layout 2, and this version of clbr reads 1; it was made by a newer version: install that"),
         ({"layout": 0}, "reads 1; export it again"),
         ({"seed": 5}, "another checksum"),
     ):
-        (copy / "artefact.json").write_text(json.dumps(about | change))
+        (copy / "artifact.json").write_text(json.dumps(about | change))
         with pytest.raises(InputError, match=message):
-            open_artefact(copy)
+            open_artifact(copy)
     for content in ("{", "[]", '"layout"', "[" * 100_000):
-        (copy / "artefact.json").write_text(content)
+        (copy / "artifact.json").write_text(content)
         with pytest.raises(InputError, match="is damaged"):
-            open_artefact(copy)
+            open_artifact(copy)
 
 
-def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(
+def test_export_refuses_what_is_there_and_force_replaces_an_artifact_only(
     tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = save(tiny.dataset, tmp_path / "shop")
@@ -134,13 +134,13 @@ def test_export_refuses_what_is_there_and_force_replaces_an_artefact_only(
     assert (tmp_path / "other" / "letter.txt").read_text() == "dear"
 
 
-def test_vectors_are_mapped_not_read(artefact: Artefact) -> None:
-    users = artefact.embeddings.levels["item"].users
+def test_vectors_are_mapped_not_read(artifact: Artifact) -> None:
+    users = artifact.embeddings.levels["item"].users
     assert users.shape == (601, 64)
     assert np.isfinite(users.numpy()).all()
     maps = Path("/proc/self/maps")
     if not maps.exists():
         pytest.skip("this system does not tell what is mapped")
-    regions = [line.split() for line in maps.read_text().splitlines() if str(artefact.folder / VECTORS) in line]
+    regions = [line.split() for line in maps.read_text().splitlines() if str(artifact.folder / VECTORS) in line]
     spans = [[int(end, 16) for end in region[0].split("-")] for region in regions]
     assert any(start <= users.data_ptr() < end for start, end in spans)

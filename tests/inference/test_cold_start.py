@@ -4,7 +4,7 @@ import torch
 
 from clbr import World
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.artifact import Artefact
+from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import TRUST, filled, twins
 from clbr.inference.recommend import of_left, recommend
 from clbr.models.base import Embeddings, Level
@@ -57,11 +57,11 @@ def test_twins_share_the_rarest_items() -> None:
 
 
 def test_those_without_a_choice_get_what_people_like_and_their_items_still_count(
-    artefact: Artefact, tiny: World
+    artifact: Artifact, tiny: World
 ) -> None:
-    cold = np.setdiff1d(np.arange(600), artefact.chosen[:, 0])
-    cold = [user for user in cold.tolist() if len(of_left(artefact.graph.ui.pairs, user))]
-    lists = [[place.bundle for place in recommend(artefact, user, 20)] for user in cold]
+    cold = np.setdiff1d(np.arange(600), artifact.chosen[:, 0])
+    cold = [user for user in cold.tolist() if len(of_left(artifact.graph.ui.pairs, user))]
+    lists = [[place.bundle for place in recommend(artifact, user, 20)] for user in cold]
     assert len({tuple(one) for one in lists}) > 1
     popularity = tiny.dataset.popularity
     assert np.mean([popularity[one].mean() for one in lists]) > popularity.mean()

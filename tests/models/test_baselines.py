@@ -52,7 +52,9 @@ def test_a_floor_gives_a_float_for_every_user_and_bundle(name: str, tiny: World)
 
 
 def test_ease_beats_popularity_where_tastes_were_planted(tiny: World) -> None:
-    results = [evaluate(f.fit(tiny.dataset, c), tiny.dataset, split="tune")["recall@20"] for f, c in FLOORS.values()]
+    results = [
+        evaluate(f.fit(tiny.dataset, c), tiny.dataset, split="validation")["recall@20"] for f, c in FLOORS.values()
+    ]
     assert results[1] > 1.4 * results[0]
     assert results[2] > 1.4 * results[0]
 

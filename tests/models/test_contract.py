@@ -20,25 +20,25 @@ from conftest import make_dataset
 ENCODERS = [name for name, kind in MODELS.items() if issubclass(kind, Encoder)]
 EVERY = pytest.mark.parametrize("name", list(MODELS))
 
-# On the tiny world, after twenty epochs: settings, and by how much recall@20 on tune must beat popularity's.
+# On the tiny world, after twenty epochs: settings, and by how much recall@20 on validation must beat popularity's.
 LEARNS: dict[str, tuple[dict[str, object], dict[str, object], float]] = {
-    "bprmf": ({}, {"rate": 0.02, "weight_decay": 0.001}, 1.2),
-    "lightgcn": ({}, {"rate": 0.02}, 1.3),
-    "dam": ({"hidden_dropout": 0.1}, {"rate": 0.01, "evaluate_every": 20}, 1.1),
-    "rgcn": ({"message_dropout": 0.3}, {"rate": 0.01, "weight_decay": 0.0001}, 1.1),
-    "bundlenet": ({}, {"rate": 0.01}, 1.2),
-    "bgcn": ({}, {"rate": 0.01}, 1.3),
-    "crosscbr": ({}, {"rate": 0.01}, 1.4),
+    "bprmf": ({}, {"learning_rate": 0.02, "weight_decay": 0.001}, 1.2),
+    "lightgcn": ({}, {"learning_rate": 0.02}, 1.3),
+    "dam": ({"hidden_dropout": 0.1}, {"learning_rate": 0.01, "evaluate_every": 20}, 1.1),
+    "rgcn": ({"message_dropout": 0.3}, {"learning_rate": 0.01, "weight_decay": 0.0001}, 1.1),
+    "bundlenet": ({}, {"learning_rate": 0.01}, 1.2),
+    "bgcn": ({}, {"learning_rate": 0.01}, 1.3),
+    "crosscbr": ({}, {"learning_rate": 0.01}, 1.4),
 }
 EXTREME = {
-    "bprmf": [{"dimension": 1}],
-    "lightgcn": [{"dimension": 1, "layers": 6}],
-    "dam": [{"dimension": 1, "hidden_dropout": 0.9}, {"init": "normal", "dimension": 128}],
+    "bprmf": [{"dim": 1}],
+    "lightgcn": [{"dim": 1, "layers": 6}],
+    "dam": [{"dim": 1, "hidden_dropout": 0.9}, {"init": "normal", "dim": 128}],
     "rgcn": [{"layers": 5, "message_dropout": 0.9}, {"bases": 2}],
     "bundlenet": [{"layers": 4, "message_dropout": 0.9}, {"item_task": 0.0, "hide_choices": False}],
     "bgcn": [{"layers": 4, "message_dropout": 0.9}, {"l2": 1.0}],
     "crosscbr": [
-        {"temperature": 0.01, "contrast": 10.0, "layers": 4},
+        {"temperature": 0.01, "contrastive_weight": 10.0, "layers": 4},
         {"augmentation": "messages", "item_dropout": 0.9},
         {"augmentation": "none"},
         {"bundle_dropout": 0.99, "item_dropout": 0.99, "contents_dropout": 0.99},
@@ -71,7 +71,7 @@ def test_it_gives_a_score_to_every_user_and_bundle(name: str, tiny: World) -> No
 
 @EVERY
 def test_equal_seeds_give_equal_weights_and_others_do_not(name: str, tiny: World) -> None:
-    config = TrainConfig(epochs=2, evaluate_every=9, batch=1024)
+    config = TrainConfig(epochs=2, evaluate_every=9, batch_size=1024)
     weights = []
     for seed in (0, 0, 1):
         model = fresh(name, tiny.dataset, seed)
@@ -96,7 +96,7 @@ def test_relabelling_nodes_permutes_the_scores_and_nothing_else(name: str, kind:
     dataset, model, relabelled = tiny.dataset, fresh(name, tiny.dataset), fresh(name, tiny.dataset, 1)
     size = len(getattr(dataset, kind))
     new = np.random.default_rng(0).permutation(size).astype(np.int32)  # node i is called new[i] now
-    sides = {"train": ("users", "bundles"), "tune": ("users", "bundles"), "test": ("users", "bundles"),
+    sides = {"train": ("users", "bundles"), "validation": ("users", "bundles"), "test": ("users", "bundles"),
              "ui": ("users", "items"), "bi": ("bundles", "items")}  # fmt: skip
     parts = {}
     for part, nodes in sides.items():
@@ -129,7 +129,7 @@ def test_an_edge_outside_a_nodes_receptive_field_does_not_move_its_vector(name: 
     """Two islands: an edge more on one changes nothing on the other."""
     island = make_dataset()
     double = {part: np.concatenate([getattr(island, part), getattr(island, part) + np.array(shift)])
-              for part, shift in {"train": (3, 4), "tune": (3, 4), "test": (3, 4), "ui": (3, 5), "bi": (4, 5)}.items()}  # fmt: skip
+              for part, shift in {"train": (3, 4), "validation": (3, 4), "test": (3, 4), "ui": (3, 5), "bi": (4, 5)}.items()}  # fmt: skip
     nodes = {"users": Nodes("user", 6), "bundles": Nodes("bundle", 8), "items": Nodes("item", 10)}
     before = make_dataset(**nodes, **double)
     after = make_dataset(**nodes, **(double | {"ui": np.concatenate([double["ui"], [[4, 7]]]),
@@ -156,7 +156,7 @@ def test_an_edge_more_rounds_away_than_there_are_layers_does_not_move_a_vector(n
     diagonal = np.stack([ends, ends], 1)
     chain = np.concatenate([diagonal, np.stack([ends[:-1], ends[1:]], 1)])
     nodes = {"users": Nodes("user", 12), "bundles": Nodes("bundle", 12), "items": Nodes("item", 12)}
-    parts = {"train": chain, "tune": np.array([[0, 5]]), "test": np.array([[0, 6]]), "ui": chain, "bi": chain}
+    parts = {"train": chain, "validation": np.array([[0, 5]]), "test": np.array([[0, 6]]), "ui": chain, "bi": chain}
     model = fresh(name, make_dataset(**nodes, **parts), layers=1)
     assert isinstance(model, Encoder)
     more = {part: np.concatenate([chain, [[11, 9]]]) for part in ("train", "ui", "bi")}
@@ -171,17 +171,17 @@ def test_an_edge_more_rounds_away_than_there_are_layers_does_not_move_a_vector(n
 @EVERY
 def test_it_beats_popularity_where_tastes_were_planted_and_its_loss_falls(name: str, tiny: World) -> None:
     settings, training, margin = LEARNS[name]
-    config = TrainConfig.make(training | {"epochs": 20, "batch": 256})
+    config = TrainConfig.make(training | {"epochs": 20, "batch_size": 256})
     model = fresh(name, tiny.dataset, **settings)
     told = list(train(model, make_optimiser(model, config), tiny.dataset, config, seed=0))
-    floor = evaluate(Popularity.fit(tiny.dataset), tiny.dataset, split="tune")["recall@20"]
-    assert told[-1].tune["recall@20"] > margin * floor
+    floor = evaluate(Popularity.fit(tiny.dataset), tiny.dataset, split="validation")["recall@20"]
+    assert told[-1].validation["recall@20"] > margin * floor
     assert sum(told[-1].losses.values()) < 0.9 * sum(told[0].losses.values())
 
 
 @pytest.mark.parametrize(("name", "settings"), [(name, s) for name, many in EXTREME.items() for s in many])
 def test_no_nan_at_extreme_settings(name: str, settings: dict[str, object], tiny: World) -> None:
-    config = TrainConfig(epochs=2, rate=0.1, evaluate_every=9, clip=1.0)
+    config = TrainConfig(epochs=2, learning_rate=0.1, evaluate_every=9, clip=1.0)
     model = fresh(name, tiny.dataset, **settings)
     for epoch in train(model, make_optimiser(model, config), tiny.dataset, config, seed=0):
         assert np.isfinite(list(epoch.losses.values())).all()
@@ -192,7 +192,7 @@ def test_no_nan_at_extreme_settings(name: str, settings: dict[str, object], tiny
 def test_nodes_without_any_edge_are_no_obstacle(name: str) -> None:
     """User 3, bundle 4 and item 5 are in no pair at all."""
     dataset = make_dataset(users=Nodes("user", 4), bundles=Nodes("bundle", 5), items=Nodes("item", 6))
-    config = TrainConfig(epochs=3, batch=2, evaluate_every=1)
+    config = TrainConfig(epochs=3, batch_size=2, evaluate_every=1)
     model = fresh(name, dataset)
     told = list(train(model, make_optimiser(model, config), dataset, config, seed=0))
     assert all(np.isfinite(list(epoch.losses.values())).all() for epoch in told)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clbr.inference.artifact import ABOUT, about_checksum, open_artefact
+from clbr.inference.artifact import ABOUT, about_checksum, open_artifact
 from clbr.inference.recommend import of_left
 from serving import HOSTILE, READER, TOKEN, Look, Service, begin, ready
 
@@ -18,17 +18,17 @@ FLAGS += ["--disable-sync", "--no-first-run"]
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory, artefact_of: Callable[[str], Path]) -> Path:
-    """An artefact in which a reader, a list of hers and a book of hers have names full of markup."""
-    folder = tmp_path_factory.mktemp("page") / "artefact"
-    shutil.copytree(artefact_of("crosscbr"), folder)
-    artefact = open_artefact(folder)
-    graph = artefact.graph
+def shop(tmp_path_factory: pytest.TempPathFactory, artifact_of: Callable[[str], Path]) -> Path:
+    """An artifact in which a reader, a list of hers and a book of hers have names full of markup."""
+    folder = tmp_path_factory.mktemp("page") / "artifact"
+    shutil.copytree(artifact_of("crosscbr"), folder)
+    artifact = open_artifact(folder)
+    graph = artifact.graph
     told = json.loads((folder / ABOUT).read_text())
     for nodes, marked in (
-        (artefact.users, READER),
-        (artefact.bundles, int(of_left(graph.ub.pairs, READER)[0])),
-        (artefact.items, int(of_left(graph.ui.pairs, READER)[0])),
+        (artifact.users, READER),
+        (artifact.bundles, int(of_left(graph.ub.pairs, READER)[0])),
+        (artifact.items, int(of_left(graph.ui.pairs, READER)[0])),
     ):
         names = list(nodes.names or [None] * len(nodes))
         names[marked] = HOSTILE
@@ -41,14 +41,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory, artefact_of: Callable[[str], 
 
 
 @pytest.fixture(scope="session")
-def services(shop: Path, artefact_of: Callable[[str], Path]) -> Iterator[dict[str, Service]]:
+def services(shop: Path, artifact_of: Callable[[str], Path]) -> Iterator[dict[str, Service]]:
     """Started at the same time: one to work with, and one with a token whose model cannot be asked."""
     report = shop.parent / "report.html"
     report.write_text("<!doctype html><title>Overall</title><h1>Overall performance</h1>")
     plain = ["--words", "person/people,outfit,dress/dresses", "--report", str(report)]
     started = {
         "open": begin(shop, "--words", "reader,list,book"),
-        "locked": begin(artefact_of("bprmf"), *plain, CLBR_TOKEN=TOKEN),
+        "locked": begin(artifact_of("bprmf"), *plain, CLBR_TOKEN=TOKEN),
     }
     yield {name: ready(process) for name, process in started.items()}
     for process in started.values():

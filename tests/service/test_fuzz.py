@@ -15,18 +15,18 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from clbr.service.app import House, make_app
-from clbr.service.worker import Desk
+from clbr.service.app import ServiceConfig, make_app
+from clbr.service.worker import Worker
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 HOST = {"host": "127.0.0.1"}
 
 
 @pytest.fixture  # for each test: Schemathesis ends the application after it, and the desk with it
-def operations(artefact_of: Callable[[str], Path]) -> Iterator[list[schemathesis.APIOperation]]:
-    folder = artefact_of("crosscbr")
-    desk = Desk(folder)
-    schema = schemathesis.openapi.from_asgi("/openapi.json", make_app(House(folder), desk), headers=HOST)
+def operations(artifact_of: Callable[[str], Path]) -> Iterator[list[schemathesis.APIOperation]]:
+    folder = artifact_of("crosscbr")
+    desk = Worker(folder)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", make_app(ServiceConfig(folder), desk), headers=HOST)
     yield [found.ok() for found in schema.get_all_operations()]
     desk.close()
 

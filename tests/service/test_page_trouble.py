@@ -173,13 +173,13 @@ def test_a_service_that_is_gone_is_told_in_every_place(look: Look) -> None:
     page.locator(".panel:visible .trouble").get_by_role("button", name="Try again").wait_for()
 
 
-def test_another_artefact_in_its_place_is_told(look: Look) -> None:
+def test_another_artifact_in_its_place_is_told(look: Look) -> None:
     page = look(reader_link())
     places(page)
     page.route(
         "**/api/find*",
         lambda route: route.fulfill(
-            json={"kind": "user", "text": "", "total": 0, "found": []}, headers={"x-artefact": "another"}
+            json={"kind": "user", "text": "", "total": 0, "found": []}, headers={"x-artifact": "another"}
         ),
     )
     page.get_by_role("combobox", name="Find a reader").click()

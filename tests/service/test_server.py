@@ -17,9 +17,9 @@ from typed import Run
 
 
 @contextmanager
-def serving(artefact: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(artifact: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A service in a process of its own, and its address."""
-    process = begin(artefact, *words, stderr=subprocess.PIPE, **environment)
+    process = begin(artifact, *words, stderr=subprocess.PIPE, **environment)
     try:
         yield process, ready(process).address
     finally:
@@ -28,15 +28,15 @@ def serving(artefact: Path, *words: str, **environment: str) -> Iterator[tuple[s
 
 
 @pytest.fixture(scope="module")
-def folder(artefact_of: Callable[[str], Path]) -> Path:
-    return artefact_of("crosscbr")
+def folder(artifact_of: Callable[[str], Path]) -> Path:
+    return artifact_of("crosscbr")
 
 
 def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
-    artefact_of: Callable[[str], Path], tmp_path: Path
+    artifact_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
     link = tmp_path / "current"
-    link.symlink_to(artefact_of("crosscbr"))
+    link.symlink_to(artifact_of("crosscbr"))
     with serving(link) as (_, address):
         seen: dict[str, set[str]] = {}
         wrong: list[str] = []
@@ -52,14 +52,14 @@ def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
                         if answer.status_code != 200:
                             wrong.append(answer.text)
                         told = json.dumps(answer.json().get("places") or answer.json()["moves"])
-                        seen.setdefault(answer.headers["x-artefact"] + str(answer.url), set()).add(told)
+                        seen.setdefault(answer.headers["x-artifact"] + str(answer.url), set()).add(told)
 
         threads = [threading.Thread(target=load) for _ in range(3)]
         for thread in threads:
             thread.start()
         swaps = []
         for model in ("bgcn", "crosscbr", "bgcn"):
-            (tmp_path / "next").symlink_to(artefact_of(model))
+            (tmp_path / "next").symlink_to(artifact_of(model))
             (tmp_path / "next").rename(link)
             swaps.append(httpx2.post(f"{address}/admin/reload", timeout=60).json()["after"])
             time.sleep(0.3)
@@ -67,7 +67,7 @@ def test_a_swap_under_load_fails_no_request_and_mixes_no_answer(
         for thread in threads:
             thread.join()
     assert not wrong and len(set(swaps)) == 2
-    assert len(seen) == 4 and all(len(told) == 1 for told in seen.values())  # two artefacts, two questions
+    assert len(seen) == 4 and all(len(told) == 1 for told in seen.values())  # two artifacts, two questions
 
 
 def test_a_signal_lets_the_last_answer_come_to_its_end(folder: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_signal_lets_the_last_answer_come_to_its_end(folder: Path) -> None:
         _, log = process.communicate(timeout=60)
     assert answers == [200]
     lines = [json.loads(line) for line in log.splitlines()]
-    assert {"time", "level", "what", "request", "method", "path", "status", "ms", "artefact"} == set(lines[0])
+    assert {"time", "level", "what", "request", "method", "path", "status", "ms", "artifact"} == set(lines[0])
     assert [line["path"] for line in lines if line["what"] == "answered"][-1] == "/api/suggest"
 
 
@@ -170,5 +170,5 @@ def test_bad_options_are_refused(run: Run, folder: Path, tmp_path: Path, monkeyp
         code, _, told = run("serve", str(folder), *words)
         assert code == 2 and message in told, told
     code, _, told = run("serve", str(tmp_path), "--port", "0")
-    assert code == 2 and "no artefact there" in told
+    assert code == 2 and "no artifact there" in told
     taken.close()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from asking import open_house, refused
-from clbr.inference.artifact import Artefact, open_artefact
+from asking import open_service, refused
+from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.edit_requests import contents_edits, history_edits
 from clbr.inference.explain import why
 from clbr.inference.recommend import of_left, recommend
@@ -19,19 +19,19 @@ from serving import TOKEN
 
 
 @pytest.fixture(scope="module")
-def folder(artefact_of: Callable[[str], Path]) -> Path:
-    return artefact_of("crosscbr")
+def folder(artifact_of: Callable[[str], Path]) -> Path:
+    return artifact_of("crosscbr")
 
 
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[TestClient]:
-    with open_house(folder, words=Words.parse("reader,list,book")) as client:
+    with open_service(folder, words=Words.parse("reader,list,book")) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def desk(folder: Path) -> Artefact:
-    return open_artefact(folder)
+def desk(folder: Path) -> Artifact:
+    return open_artifact(folder)
 
 
 def ask(client: TestClient, path: str, **question: object) -> Any:
@@ -40,11 +40,11 @@ def ask(client: TestClient, path: str, **question: object) -> Any:
     return answer.json()
 
 
-def user_id(desk: Artefact, user: int = 17) -> str:
+def user_id(desk: Artifact, user: int = 17) -> str:
     return desk.users.id(user)
 
 
-def test_the_list_is_the_engines_own(client: TestClient, desk: Artefact) -> None:
+def test_the_list_is_the_engines_own(client: TestClient, desk: Artifact) -> None:
     told = client.get("/api/recommend", params={"user": user_id(desk), "top": 7}).json()
     expected = recommend(desk, 17, 7)
     assert [place["id"] for place in told["places"]] == [desk.bundles.id(place.bundle) for place in expected]
@@ -54,7 +54,7 @@ def test_the_list_is_the_engines_own(client: TestClient, desk: Artefact) -> None
     assert told["places"][0]["name"] == desk.bundles.label(expected[0].bundle)
 
 
-def test_many_lists_at_once_are_those_of_each(client: TestClient, desk: Artefact) -> None:
+def test_many_lists_at_once_are_those_of_each(client: TestClient, desk: Artifact) -> None:
     users = [user_id(desk, user) for user in (3, 17, 3, 60)]
     told = ask(client, "/api/recommend/batch", users=users, top=4)["lists"]
     alone = [client.get("/api/recommend", params={"user": user, "top": 4}).json() for user in users]
@@ -63,14 +63,14 @@ def test_many_lists_at_once_are_those_of_each(client: TestClient, desk: Artefact
     ]
 
 
-def test_a_list_keeps_to_what_is_allowed(client: TestClient, desk: Artefact) -> None:
+def test_a_list_keeps_to_what_is_allowed(client: TestClient, desk: Artifact) -> None:
     allowed = [desk.bundles.id(bundle) for bundle in (1, 2, 3)]
     told = ask(client, "/api/recommend", user=user_id(desk), allow=allowed, deny=allowed[:1], keep_chosen=True)
     assert {place["id"] for place in told["places"]} == set(allowed[1:])
     assert ask(client, "/api/recommend", user=user_id(desk), allow=[])["places"] == []
 
 
-def test_someone_never_seen_is_recommended_to_by_her_likes(client: TestClient, desk: Artefact) -> None:
+def test_someone_never_seen_is_recommended_to_by_her_likes(client: TestClient, desk: Artifact) -> None:
     told = ask(client, "/api/recommend", likes_items=[desk.items.id(3)], likes_bundles=[desk.bundles.id(5)], top=5)
     assert told["user"] is None and len(told["places"]) == 5
     assert desk.bundles.id(5) not in [place["id"] for place in told["places"]]
@@ -79,7 +79,7 @@ def test_someone_never_seen_is_recommended_to_by_her_likes(client: TestClient, d
     refused(client.post("/api/recommend", json=both), 422, "one of them")
 
 
-def test_what_if_of_a_user_is_the_engines_own(client: TestClient, desk: Artefact) -> None:
+def test_what_if_of_a_user_is_the_engines_own(client: TestClient, desk: Artifact) -> None:
     had = of_left(desk.graph.ui.pairs, 17)
     new = next(item for item in range(desk.about.items) if item not in had)
     edits = history_edits(desk, 17, add_items=(new,), drop_items=(int(had[0]),))
@@ -97,7 +97,7 @@ def test_what_if_of_a_user_is_the_engines_own(client: TestClient, desk: Artefact
     assert "parameters stay as trained" in told["note"]
 
 
-def test_what_if_of_a_bundle_is_the_engines_own(client: TestClient, desk: Artefact) -> None:
+def test_what_if_of_a_bundle_is_the_engines_own(client: TestClient, desk: Artifact) -> None:
     item = int(of_left(desk.graph.bi.pairs, 5)[0])
     expected = ask_bundle(desk, 5, contents_edits(desk, 5, drop_items=(item,)), 6)
     told = ask(client, "/api/whatif/bundle", bundle=desk.bundles.id(5), drop_items=[desk.items.id(item)], top=6)
@@ -107,12 +107,12 @@ def test_what_if_of_a_bundle_is_the_engines_own(client: TestClient, desk: Artefa
     assert sum(part["after"] for part in told["segments"].values()) == told["after"]
 
 
-def test_why_is_the_engines_own(client: TestClient, desk: Artefact) -> None:
+def test_why_is_the_engines_own(client: TestClient, desk: Artifact) -> None:
     first = recommend(desk, 17, 1)[0].bundle
     expected = why(desk, 17, first, 5)
     told = ask(client, "/api/explain", user=user_id(desk), bundle=desk.bundles.id(first), top=5)
     assert told["question"] == "why" and told["place"] == 1
-    assert len(told["things"]) == len(expected.things) and told["place_after"] == expected.place_after
+    assert len(told["things"]) == len(expected.things) and told["rank_after"] == expected.rank_after
     beyond = recommend(desk, 17, 40)[-1].bundle
     told = ask(client, "/api/explain", user=user_id(desk), bundle=desk.bundles.id(beyond), top=5)
     assert told["question"] == "history" and told["place"] > 5
@@ -120,7 +120,7 @@ def test_why_is_the_engines_own(client: TestClient, desk: Artefact) -> None:
     assert told["question"] == "contents"
 
 
-def test_suggestions_name_a_gain(client: TestClient, desk: Artefact) -> None:
+def test_suggestions_name_a_gain(client: TestClient, desk: Artifact) -> None:
     found = [ask(client, "/api/suggest", bundle=desk.bundles.id(b), top=5, count=2) for b in range(0, 12, 2)]
     assert any(told["swaps"] for told in found)
     for told in found:
@@ -128,7 +128,7 @@ def test_suggestions_name_a_gain(client: TestClient, desk: Artefact) -> None:
         assert all(swap["gain"] == swap["audience"] - told["audience"] > 0 for swap in told["swaps"])
 
 
-def test_nodes_are_looked_up_and_searched(client: TestClient, desk: Artefact) -> None:
+def test_nodes_are_looked_up_and_searched(client: TestClient, desk: Artifact) -> None:
     told = client.get("/api/user", params={"id": user_id(desk)}).json()
     assert [one["id"] for one in told["items"]] == [desk.items.id(int(i)) for i in of_left(desk.graph.ui.pairs, 17)]
     assert told["segment"] in ("heavy", "light", "cold")
@@ -141,19 +141,19 @@ def test_nodes_are_looked_up_and_searched(client: TestClient, desk: Artefact) ->
     assert name in [one["name"] for one in told["found"]]
 
 
-def test_the_service_tells_about_itself(client: TestClient, desk: Artefact) -> None:
+def test_the_service_tells_about_itself(client: TestClient, desk: Artifact) -> None:
     told = client.get("/api/about").json()
-    assert told["model"] == "crosscbr" and told["users"] == desk.about.users and told["can_ask"]
+    assert told["model"] == "crosscbr" and told["users"] == desk.about.users and told["supports_whatif"]
     assert told["words"] == {"user": ["reader", "readers"], "bundle": ["list", "lists"], "item": ["book", "books"]}
     assert told["card"].startswith("# crosscbr on") and not told["report"]
     for path, status in (("/live", "live"), ("/ready", "ready")):
         assert client.get(path).json() == {"status": status}
 
 
-def test_every_answer_says_which_artefact_gave_it_and_to_which_request(client: TestClient) -> None:
+def test_every_answer_says_which_artifact_gave_it_and_to_which_request(client: TestClient) -> None:
     answer = client.get("/api/about", headers={"x-request-id": "mine-7"})
     assert answer.headers["x-request-id"] == "mine-7"
-    assert answer.headers["x-artefact"] == answer.json()["artefact"]
+    assert answer.headers["x-artifact"] == answer.json()["artifact"]
     other = client.get("/api/about", headers={"x-request-id": "not\tmine"}).headers["x-request-id"]
     assert other != "not\tmine" and len(other) == 16
 
@@ -179,7 +179,7 @@ def test_every_answer_says_which_artefact_gave_it_and_to_which_request(client: T
     ],
 )
 def test_bad_questions_are_refused_in_words(
-    client: TestClient, desk: Artefact, path: str, question: dict[str, Any], status: int, words: list[str]
+    client: TestClient, desk: Artifact, path: str, question: dict[str, Any], status: int, words: list[str]
 ) -> None:
     text = json.dumps(question)
     for mark, id in (("{17}", user_id(desk)), ("{i3}", desk.items.id(3)), ("{b}", desk.bundles.id(0))):
@@ -201,7 +201,7 @@ def test_an_unknown_node_is_named_apart(client: TestClient) -> None:
     assert (told["kind"], told["id"]) == ("item", "nope")
 
 
-def test_an_unknown_key_of_an_address_is_refused(client: TestClient, desk: Artefact) -> None:
+def test_an_unknown_key_of_an_address_is_refused(client: TestClient, desk: Artifact) -> None:
     refused(client.get("/api/recommend", params={"user": user_id(desk), "topp": 5}), 422, "topp")
 
 
@@ -223,9 +223,9 @@ def test_a_body_over_the_limit_is_refused_however_it_comes(client: TestClient) -
     refused(client.post("/api/whatif/user", content=pieces()), 413, "1,048,576")
 
 
-def test_a_model_that_cannot_be_asked_recommends_and_says_so(artefact_of: Callable[[str], Path]) -> None:
-    with open_house(artefact_of("bprmf")) as client:
-        assert not client.get("/api/about").json()["can_ask"]
+def test_a_model_that_cannot_be_asked_recommends_and_says_so(artifact_of: Callable[[str], Path]) -> None:
+    with open_service(artifact_of("bprmf")) as client:
+        assert not client.get("/api/about").json()["supports_whatif"]
         user = client.get("/api/find", params={"kind": "user"}).json()["found"][0]["id"]
         assert len(client.get("/api/recommend", params={"user": user, "top": 5}).json()["places"]) == 5
         refused(client.post("/api/whatif/user", json={"user": user}), 409, "crosscbr or bgcn")
@@ -233,7 +233,7 @@ def test_a_model_that_cannot_be_asked_recommends_and_says_so(artefact_of: Callab
 
 def test_with_a_token_nothing_is_told_without_it(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "clbr.serve")
-    with open_house(folder, token=TOKEN) as client:
+    with open_service(folder, token=TOKEN) as client:
         for path in ("/api/about", "/metrics", "/openapi.json", "/admin/reload"):
             refused(client.get(path), 401, "Authorization: Bearer")
             refused(client.get(path, headers={"authorization": "Bearer wrong"}), 401)
@@ -253,13 +253,13 @@ def test_pages_of_other_origins_and_names_that_point_here_are_refused(client: Te
 
 
 def test_probes_are_answered_when_the_house_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_house(folder) as client:
+    with open_service(folder) as client:
         monkeypatch.setattr(limits, "AT_ONCE", 0)
         refused(client.get("/api/about"), 429, "in a moment")
         assert client.get("/live").status_code == client.get("/metrics").status_code == 200
 
 
-def test_measures_are_kept_by_route(client: TestClient, desk: Artefact) -> None:
+def test_measures_are_kept_by_route(client: TestClient, desk: Artifact) -> None:
     client.get("/api/user", params={"id": user_id(desk)})
     client.get("/api/user", params={"id": "nobody"})
     text = client.get("/metrics").text
@@ -274,7 +274,7 @@ def test_a_report_can_be_opened_for_a_minute_where_there_is_one(
     page = tmp_path / "report.html"
     page.write_text("<!doctype html><title>Overall</title>")
     bearer = {"authorization": f"Bearer {TOKEN}"}
-    with open_house(folder, report=page, token=TOKEN) as other:
+    with open_service(folder, report=page, token=TOKEN) as other:
         refused(other.post("/api/report"), 401)
         path = other.post("/api/report", headers=bearer).json()["path"]
         answer = other.get(path)
@@ -300,7 +300,7 @@ def test_a_fault_of_the_service_is_logged_and_says_no_more_than_that(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("clbr.service.answers.about", lambda *_: 1 / 0)
-    with open_house(folder) as client:
+    with open_service(folder) as client:
         refused(client.get("/api/about"), 500, "the log knows")
         assert client.get("/live").status_code == 200
     assert "ZeroDivisionError" in caplog.text

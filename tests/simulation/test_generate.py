@@ -20,18 +20,18 @@ def test_the_same_seed_gives_the_same_world_and_another_seed_another(tiny: World
     assert other.dataset.train.tolist() != tiny.dataset.train.tolist()
 
 
-FROZEN = {"youshu": "a1820e5f6603bf8f", "netease": "5ce92dade0433278", "tiny": "7288785a3c25cd94"}
+CAVEAT = {"youshu": "a1820e5f6603bf8f", "netease": "5ce92dade0433278", "tiny": "7288785a3c25cd94"}
 
 
 @pytest.mark.parametrize("like", list(WORLDS))
 def test_the_frozen_parameters_have_not_moved(like: str) -> None:
     """Results on a world mean something only while the world stays what it was when they were made."""
-    assert sha256(WORLDS[like].to_toml().encode()).hexdigest().startswith(FROZEN[like])
+    assert sha256(WORLDS[like].to_toml().encode()).hexdigest().startswith(CAVEAT[like])
     assert VARIANTS == {"plain": {}, "sparser": {"density": 0.5}, "denser": {"density": 2.0}, "noisier": {"noise": 2.0}}
 
 
 def test_the_drawn_shop_has_not_moved(tiny: World) -> None:
-    assert (len(tiny.dataset.train), len(tiny.dataset.tune), len(tiny.dataset.test)) == (2_915, 515, 770)
+    assert (len(tiny.dataset.train), len(tiny.dataset.validation), len(tiny.dataset.test)) == (2_915, 515, 770)
     assert tiny.dataset.bi[:4, 1].tolist() == [39, 66, 68, 82]
 
 
@@ -73,7 +73,9 @@ def test_degree_distributions_follow_those_of_the_real_data(
 
 def _degrees(dataset: BundleDataset, relation: str, side: int, nodes: str) -> np.ndarray:
     pairs = (
-        np.concatenate([dataset.train, dataset.tune, dataset.test]) if relation == "ub" else getattr(dataset, relation)
+        np.concatenate([dataset.train, dataset.validation, dataset.test])
+        if relation == "ub"
+        else getattr(dataset, relation)
     )
     return np.bincount(pairs[:, side], minlength=len(getattr(dataset, nodes)))
 
@@ -151,7 +153,7 @@ def test_choices_follow_edits_of_history_and_of_contents(tiny: World, relation: 
         edits = EdgeEdits(drop={"bi": tiny.dataset.bi[::2]})
     pairs = np.stack([np.full(150, user), np.arange(150)], axis=1)
     utility = tiny.preference("ub", pairs, edits) + tiny.mood("ub", np.array([user]), np.arange(150))
-    everything = np.concatenate([tiny.dataset.train, tiny.dataset.tune, tiny.dataset.test])
+    everything = np.concatenate([tiny.dataset.train, tiny.dataset.validation, tiny.dataset.test])
     has = set(everything[everything[:, 0] == user, 1].tolist())
     expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has]
     chosen = tiny.choices([user], 150, edits)[0]
@@ -163,7 +165,7 @@ def test_a_users_next_choices_are_the_best_that_she_does_not_have(tiny: World) -
     user, bundles = 7, np.arange(150)
     pairs = np.stack([np.full(150, user), bundles], axis=1)
     utility = tiny.preference("ub", pairs) + tiny.mood("ub", np.array([user]), bundles)
-    everything = np.concatenate([tiny.dataset.train, tiny.dataset.tune, tiny.dataset.test])
+    everything = np.concatenate([tiny.dataset.train, tiny.dataset.validation, tiny.dataset.test])
     has = set(everything[everything[:, 0] == user, 1].tolist())
     expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has][:10]
     assert tiny.choices(np.array([3, user]), 10)[1].tolist() == expected

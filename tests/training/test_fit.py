@@ -9,8 +9,8 @@ from clbr import InputError, World
 
 
 def test_fit_gives_a_recommender_at_its_best_epoch(tiny: World, tmp_path: Path) -> None:
-    trained = clbr.fit(tiny.dataset, "crosscbr", epochs=4, rate=0.01, out=tmp_path / "run")
-    assert trained.evaluate("tune", ks=(20,))["recall@20"] > 0.4
+    trained = clbr.fit(tiny.dataset, "crosscbr", epochs=4, learning_rate=0.01, out=tmp_path / "run")
+    assert trained.evaluate("validation", ks=(20,))["recall@20"] > 0.4
     assert trained.scores(torch.tensor([3])).shape == (1, 150)
     best = trained.recommend([3, 5], k=10)
     assert best.shape == (2, 10)

@@ -37,7 +37,7 @@ def test_by_history_they_hold_what_the_user_has_and_by_contents_what_the_chosen_
 
 
 def test_a_second_stage_with_hard_negatives_trains(tiny: World) -> None:
-    first = fit(tiny.dataset, "bgcn", epochs=8, batch=256, rate=0.01)
-    second = fit(tiny.dataset, "bgcn", epochs=8, batch=256, rate=0.01, hard_from=4)
-    assert second.evaluate("tune", ks=(20,))["recall@20"] > 0.4
+    first = fit(tiny.dataset, "bgcn", epochs=8, batch=256, learning_rate=0.01)
+    second = fit(tiny.dataset, "bgcn", epochs=8, batch=256, learning_rate=0.01, hard_from=4)
+    assert second.evaluate("validation", ks=(20,))["recall@20"] > 0.4
     assert not np.array_equal(first.recommend(range(600), 20), second.recommend(range(600), 20))

@@ -32,7 +32,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
 
 
 def config(data: Path, model: str = "crosscbr", **changes: object) -> RunConfig:
-    return compose(str(data), model, changes={"epochs": 6, "rate": 0.01} | changes)
+    return compose(str(data), model, changes={"epochs": 6, "learning_rate": 0.01} | changes)
 
 
 def outcome(folder: Path) -> tuple[bytes, list[dict[str, object]]]:
@@ -59,9 +59,9 @@ def test_a_run_folder_holds_all_that_was_promised(shop: Path, tmp_path: Path, ti
     assert told["threads"] >= 1
     lines = outcome(tmp_path / "run")[1]
     assert [line["number"] for line in lines] == [1, 2, 3, 4, 5, 6]
-    best = max(line["tune"]["recall@20"] for line in lines)  # type: ignore[index]
+    best = max(line["validation"]["recall@20"] for line in lines)  # type: ignore[index]
     assert counters.best == best
-    result = evaluate_run(tmp_path / "run", split="tune", ks=[20])
+    result = evaluate_run(tmp_path / "run", split="validation", ks=[20])
     assert result["recall@20"] == best
 
 
@@ -71,7 +71,9 @@ def test_a_run_stopped_and_resumed_ends_in_the_same_bits(shop: Path, tmp_path: P
     runs.start(tmp_path / "straight", settings, tiny.dataset)
     told: list[int] = []
     stop_at = {1, 3}
-    hooks = runs.Hooks(epoch=lambda epoch, counters: told.append(epoch.number), stop=lambda: (len(told) + 1) in stop_at)
+    hooks = runs.Callbacks(
+        epoch=lambda epoch, counters: told.append(epoch.number), stop=lambda: (len(told) + 1) in stop_at
+    )
     runs.start(tmp_path / "stopped", settings, tiny.dataset, hooks)
     assert told == [1]
     runs.resume(tmp_path / "stopped", hooks)
@@ -104,7 +106,7 @@ def epochs_told(folder: Path) -> int:
 
 def test_a_run_killed_again_and_again_ends_in_the_same_bits(shop: Path, tmp_path: Path) -> None:
     """SIGKILL, at random moments, in real processes; every epoch is checkpointed."""
-    words = f"{shop} --model crosscbr --epochs 40 --set rate=0.01 --set patience=99 --threads 1 --out".split()
+    words = f"{shop} --model crosscbr --epochs 40 --set learning_rate=0.01 --set patience=99 --threads 1 --out".split()
     environment = os.environ | {"CLBR_CHECKPOINT_SECONDS": "0"}
     quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([*COMMAND, *words, str(tmp_path / "straight")], check=True, **quiet)  # type: ignore[call-overload]
@@ -153,13 +155,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(shop: Path, tmp_path: Path) -> None:
 
 
 def test_training_stops_when_tune_has_not_got_better_for_long_enough(shop: Path, tmp_path: Path, tiny: World) -> None:
-    counters = runs.start(tmp_path / "run", config(shop, epochs=500, patience=3, rate=0.05), tiny.dataset)
+    counters = runs.start(tmp_path / "run", config(shop, epochs=500, patience=3, learning_rate=0.05), tiny.dataset)
     assert counters.epoch == counters.best_epoch + 3
     assert counters.epoch < 500
 
 
 def test_the_rate_decays_by_its_factor(tiny: World) -> None:
-    settings = TrainConfig(epochs=5, rate=0.01, decay=0.5, decay_every=2, evaluate_every=9)
+    settings = TrainConfig(epochs=5, learning_rate=0.01, decay=0.5, decay_every=2, evaluate_every=9)
     model = runs.make_model("bprmf", {}, tiny.dataset, runs.torch_generator(0, "init"))
     optimiser = make_optimiser(model, settings)
     rates = [optimiser.param_groups[0]["lr"] for _ in train(model, optimiser, tiny.dataset, settings, seed=0)]
@@ -167,10 +169,11 @@ def test_the_rate_decays_by_its_factor(tiny: World) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_with_step_and_settings(tiny: World) -> None:
-    settings = TrainConfig(epochs=3, rate=1e30)
+    settings = TrainConfig(epochs=3, learning_rate=1e30)
     model = runs.make_model("lightgcn", {}, tiny.dataset, runs.torch_generator(0, "init"))
     with pytest.raises(
-        InputError, match=r"the loss is (nan|inf) at epoch \d, step \d: dimension=64.*rate=1e\+30.*try a lower rate"
+        InputError,
+        match=r"the loss is (nan|inf) at epoch \d, step \d: dimension=64.*learning_rate=1e\+30.*try a lower rate",
     ):
         list(train(model, make_optimiser(model, settings), tiny.dataset, settings, seed=0))
 
@@ -194,7 +197,7 @@ def test_resuming_with_other_data_or_a_damaged_checkpoint_is_refused(tmp_path: P
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("config.toml", "rate = 0.01", "rate = 0.5", "is of a run with other settings"),
+        ("config.toml", "learning_rate = 0.01", "learning_rate = 0.5", "is of a run with other settings"),
         ("config.toml", 'model = "bprmf"', 'model = "lightgcn"', "other settings|unknown key"),
         ("config.toml", "dimension = 64", "dimension = 8", "is of a run with other settings"),
         ("last/state.json", '"epoch": 2', '"epoch": 1', "the checkpoint is damaged .*state.json has another checksum"),
@@ -224,14 +227,14 @@ def test_best_weights_with_a_flipped_bit_are_refused(shop: Path, tmp_path: Path,
     content[-5] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="not the weights of this model .*another checksum"):
-        evaluate_run(tmp_path / "run", split="tune", ks=[20])
+        evaluate_run(tmp_path / "run", split="validation", ks=[20])
 
 
 def test_a_run_goes_on_where_its_data_were_moved_to_and_on_its_own_device(
     tmp_path: Path, tiny: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = save(tiny.dataset, tmp_path / "data")
-    runs.start(tmp_path / "run", config(data, "bprmf"), tiny.dataset, runs.Hooks(stop=lambda: True), device="cpu")
+    runs.start(tmp_path / "run", config(data, "bprmf"), tiny.dataset, runs.Callbacks(stop=lambda: True), device="cpu")
     data.rename(tmp_path / "moved")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a GPU that was not there before
     assert runs.resume(tmp_path / "run", data=tmp_path / "moved").epoch == 6
@@ -247,7 +250,7 @@ def test_a_run_in_use_is_refused(shop: Path, tmp_path: Path, tiny: World) -> Non
 
 def test_who_waits_for_a_run_in_use_is_told_so_and_can_leave(tmp_path: Path) -> None:
     told: list[Path] = []
-    patient = runs.Hooks(stop=lambda: len(told) == 2, wait=told.append)
+    patient = runs.Callbacks(stop=lambda: len(told) == 2, wait=told.append)
     with runs.locked(tmp_path), runs.locked(tmp_path, patient) as ours:
         assert not ours
     assert told == [tmp_path, tmp_path]
@@ -310,7 +313,7 @@ def test_a_device_that_is_not_there_is_refused(
 def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(shop: Path, tmp_path: Path, tiny: World) -> None:
     settings = config(shop)
     runs.start(tmp_path / "straight", settings, tiny.dataset)
-    hooks = runs.Hooks(stop=lambda: True)
+    hooks = runs.Callbacks(stop=lambda: True)
     runs.start(tmp_path / "full", settings, tiny.dataset, hooks)
     with small_disk(4096), pytest.raises(InputError, match="cannot be written"):
         runs.resume(tmp_path / "full")
@@ -323,7 +326,7 @@ def test_a_disk_that_fills_up_leaves_a_run_that_goes_on(shop: Path, tmp_path: Pa
     [
         ({"lr": 0.1}, "unknown setting 'lr' of crosscbr"),
         ({"ratee": 0.1}, r"unknown setting 'ratee' of crosscbr, did you mean 'rate'\?"),
-        ({"rate": -1.0}, "rate = -1.0"),
+        ({"learning_rate": -1.0}, "learning_rate = -1.0"),
         ({"layers": 0}, "layers = 0"),
         ({"metric": "accuracy"}, "metric"),
         ({"augmentation": "some"}, "augmentation"),
@@ -352,11 +355,11 @@ def test_where_everyone_has_every_item_only_bundles_are_learned_from() -> None:
     assert fit(dataset, "dam", epochs=1).config.model == "dam"
     everything = np.array([[user, bundle] for user in range(2) for bundle in range(4)])
     with pytest.raises(InputError, match="no choice to learn from"):
-        fit(make_dataset(train=everything, tune=np.array([[2, 0]]), test=np.array([[2, 1]])), "bprmf", epochs=1)
+        fit(make_dataset(train=everything, validation=np.array([[2, 0]]), test=np.array([[2, 1]])), "bprmf", epochs=1)
 
 
 def vars_of(dataset: BundleDataset) -> dict[str, object]:
-    names = ("name", "users", "bundles", "items", "train", "tune", "test", "ui", "bi")
+    names = ("name", "users", "bundles", "items", "train", "validation", "test", "ui", "bi")
     return {name: getattr(dataset, name) for name in names}
 
 
@@ -366,7 +369,7 @@ def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:
         "shop",
         "crosscbr",
         preset=str(tmp_path / "mine.toml"),
-        changes=parse_changes(["rate=0.25", "augmentation=none"]),
+        changes=parse_changes(["learning_rate=0.25", "augmentation=none"]),
     )
     assert (made.settings["layers"], made.settings["augmentation"]) == (3, "none")
     assert (made.train.rate, made.train.epochs) == (0.25, 7)

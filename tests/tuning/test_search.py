@@ -78,7 +78,7 @@ def test_a_search_sets_out_from_its_preset(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[settings]\ninit = "xavier"\n[train]\nrate = 0.0007\n')
     record = look(shop, tmp_path / "study", 6, preset=str(tmp_path / "mine.toml"))
     tried = {turn: params for turn, params, *_ in outcome(tmp_path / "study")}
-    assert tried[0] == {"rate": 0.0007, "weight_decay": 0.0, "init": "xavier"} == record.first
+    assert tried[0] == {"learning_rate": 0.0007, "weight_decay": 0.0, "init": "xavier"} == record.first
     assert {params["rate"] for params in tried.values()} == {0.0003, 0.0007, 0.001}  # type: ignore[index]
     assert {params["weight_decay"] for params in tried.values()} <= {0.0, 1e-7}  # type: ignore[index]
 
@@ -93,7 +93,9 @@ def test_what_has_no_effect_is_not_searched(tiny: World) -> None:
 
 
 def test_a_search_of_views_trains_its_judge_once_and_finds_a_preset(shop: Path, tmp_path: Path) -> None:
-    record = search(tmp_path / "study", shop, "crosscbr", 3, changes={"epochs": 2, "rate": 0.01}, paradigm="clbr")
+    record = search(
+        tmp_path / "study", shop, "crosscbr", 3, changes={"epochs": 2, "learning_rate": 0.01}, paradigm="clbr"
+    )
     assert (record.done, record.failed, record.paradigm) == (3, 0, "clbr")
     assert len(list((tmp_path / "study").glob("selection-crosscbr-*"))) == 1
     found = compose(str(shop), "crosscbr", preset=str(tmp_path / "study" / "best.toml"), paradigm="clbr")
@@ -160,7 +162,7 @@ def test_a_search_gone_on_with_repeats_nothing_and_tries_what_it_would_have_trie
 
 
 def test_a_small_grid_is_tried_whole_and_no_further(shop: Path, tmp_path: Path) -> None:
-    fixed = FEW | {"rate": 0.01, "weight_decay": 0.0}
+    fixed = FEW | {"learning_rate": 0.01, "weight_decay": 0.0}
     look(shop, tmp_path / "study", 2, changes=fixed)
     tried = [params for _, params, _, _ in outcome(tmp_path / "study")]
     assert sorted(tried, key=str) == [{"init": "normal"}, {"init": "xavier"}]
@@ -191,8 +193,8 @@ def test_two_workers_share_a_study(shop: Path, tmp_path: Path) -> None:
 
 def test_test_pairs_make_no_difference(shop: Path, tmp_path: Path, tiny: World) -> None:
     whole = tiny.dataset
-    parts = {name: getattr(whole, name) for name in ("users", "bundles", "items", "train", "tune", "ui", "bi")}
-    known = {tuple(pair) for pair in np.concatenate([whole.train, whole.tune, whole.test]).tolist()}
+    parts = {name: getattr(whole, name) for name in ("users", "bundles", "items", "train", "validation", "ui", "bi")}
+    known = {tuple(pair) for pair in np.concatenate([whole.train, whole.validation, whole.test]).tolist()}
     others = [(user, bundle) for user in range(30) for bundle in range(150) if (user, bundle) not in known]
     other = BundleDataset(name="other", test=np.array(others[:200]), **parts)
     look(shop, tmp_path / "one", 4)
@@ -202,7 +204,7 @@ def test_test_pairs_make_no_difference(shop: Path, tmp_path: Path, tiny: World) 
 
 def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(shop: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="none of 2 trials came to an end; the last: the loss is"):
-        look(shop, tmp_path / "study", 2, changes=FEW | {"rate": 1e30})
+        look(shop, tmp_path / "study", 2, changes=FEW | {"learning_rate": 1e30})
     record = read_record(tmp_path / "study")
     assert (record.done, record.failed, record.best) == (2, 2, None)
     assert not (tmp_path / "study" / "best.toml").exists()
@@ -213,7 +215,7 @@ def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(shop: Path, tmp_p
     [
         ({"changes": FEW | {"metric": "ndcg@20"}}, "is a study with metric recall@20, not ndcg@20"),
         ({"changes": {"epochs": 4}}, "is a study with epochs 3, not 4"),
-        ({"changes": FEW | {"rate": 0.1}}, "is a study with rate searched, not 0.1"),
+        ({"changes": FEW | {"learning_rate": 0.1}}, "is a study with rate searched, not 0.1"),
         ({"seed": 1}, "is a study with seed 0, not 1"),
         ({"trials": 0}, "--trials 0: expected 1 to 60"),
         ({"trials": 61}, "--trials 61: expected 1 to 60"),

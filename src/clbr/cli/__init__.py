@@ -3,7 +3,8 @@
 import io
 import os
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -40,10 +41,10 @@ app.command(epilog="Example: clbr models shop")(models)
 app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command(epilog=VIEWS_EXAMPLE)(views)
 app.command(epilog=THEORY_EXAMPLE)(theory)
-app.command(epilog="Example: clbr export runs/first --out artefact")(export)
-app.command(epilog="Example: clbr recommend artefact --user 17 --top 10")(recommend)
-app.command(epilog="Example: clbr whatif artefact --user 17 --drop-item 3 --add-bundle 5", cls=OneSwap)(whatif)
-app.command(epilog="Example: clbr explain artefact --user 17 --bundle 5")(explain)
+app.command(epilog="Example: clbr export runs/first --out artifact")(export)
+app.command(epilog="Example: clbr recommend artifact --user 17 --top 10")(recommend)
+app.command(epilog="Example: clbr whatif artifact --user 17 --drop-item 3 --add-bundle 5", cls=OneSwap)(whatif)
+app.command(epilog="Example: clbr explain artifact --user 17 --bundle 5")(explain)
 app.command(epilog=SERVE_EXAMPLE)(serve)
 app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
 app.command(epilog="Example: clbr demo")(demo)
@@ -66,6 +67,16 @@ def _options(
     pass
 
 
+def _options_of(words: list[str], arguments: Sequence[str]) -> list[str]:
+    """The options of the command that was typed which set these arguments of the library."""
+    command: Any = typer.main.get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    wanted = [f"--{argument.replace('_', '-')}" for argument in arguments]
+    known = {option for parameter in command.params for option in parameter.opts}
+    return [option for option in wanted if option in known]
+
+
 def main() -> None:
     """Run; whatever the caller got wrong ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
@@ -74,7 +85,9 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        typer.echo(f"error: {error}", err=True)
+        options = _options_of(sys.argv[1:], error.arguments)
+        hint = f" ({', '.join(options)})" if options else ""
+        typer.echo(f"error: {error}{hint}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

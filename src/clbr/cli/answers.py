@@ -11,9 +11,9 @@ from clbr.cli.train import Threads
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
-    from clbr.inference.artifact import Artefact
+    from clbr.inference.artifact import Artifact
 
-ArtefactFolder = Annotated[Path, typer.Argument(metavar="ARTEFACT", help="A folder that clbr export made.")]
+ArtifactFolder = Annotated[Path, typer.Argument(metavar="ARTIFACT", help="A folder that clbr export made.")]
 Top = Annotated[int, typer.Option("--top", min=1, help="How long the list is.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 Items = Annotated[list[str] | None, typer.Option(help="An item's id; as often as you like.")]
@@ -22,12 +22,12 @@ Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id; as often
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the artefact; new or empty.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an artefact that is there.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the artifact; new or empty.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an artifact that is there.")] = False,
     data: MovedData = None,
     threads: Threads = None,
 ) -> None:
-    """Make an artefact of a run: a folder that recommends and answers what-if, without the run and the data set."""
+    """Make an artifact of a run: a folder that recommends and answers what-if, without the run and the data set."""
     from clbr.cli import show
     from clbr.inference.export import export as make
     from clbr.training.runtime import use_threads
@@ -40,7 +40,7 @@ def export(
 
 
 def recommend(
-    artefact: ArtefactFolder,
+    artifact: ArtifactFolder,
     user: Annotated[str | None, typer.Option(help="A user's id.")] = None,
     top: Top = 20,
     likes_item: Items = None,
@@ -60,14 +60,14 @@ def recommend(
     With --new-bundle-of, the other way round: the users whose lists a bundle of these items would stand highest in.
     """
     from clbr.cli import show_answers
-    from clbr.inference.artifact import open_artefact
-    from clbr.inference.recommend import best, refuse_k
+    from clbr.inference.artifact import open_artifact
+    from clbr.inference.recommend import best, require_k
     from clbr.inference.recommend import recommend as list_for
     from clbr.inference.unseen import new_bundle, newcomer
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    opened = open_artefact(artefact)
+    opened = open_artifact(artifact)
     given = {"--allow": allow, "--deny": deny, "--diversity": diversity, "--keep-chosen": keep_chosen}
     if sum((user is not None, all_, bool(likes_item or likes_bundle), bool(new_bundle_of))) != 1:
         raise InputError(
@@ -75,9 +75,9 @@ def recommend(
         )
     if new_bundle_of:
         _refuse("--new-bundle-of", given | {"--out": out})
-        refuse_k(opened, top)
+        require_k(opened, top)
         things = [opened.items.index(item) for item in new_bundle_of]
-        show_answers.readers(opened, new_bundle(opened, things).places(opened.spare_bundle), top, json)
+        show_answers.readers(opened, new_bundle(opened, things).places(opened.unseen_bundle), top, json)
     elif all_:
         _refuse("--all", given | {"--json": json})
         _everyone(opened, out, top)
@@ -92,13 +92,13 @@ def recommend(
         else:
             items = [opened.items.index(item) for item in likes_item or ()]
             bundles = [opened.bundles.index(bundle) for bundle in likes_bundle or ()]
-            scores = newcomer(opened, items, bundles).scores(opened.spare_user)
+            scores = newcomer(opened, items, bundles).scores(opened.unseen_user)
             whose = "someone never seen"
             found = best(opened, scores, top, chosen=() if keep_chosen else bundles, **limits)
         show_answers.recommended(opened, user, whose, found, diversity, json)
 
 
-def _everyone(opened: "Artefact", out: Path | None, top: int) -> None:
+def _everyone(opened: "Artifact", out: Path | None, top: int) -> None:
     """Every user's list, to a file."""
     from clbr.cli import show
     from clbr.inference.recommend import recommend_all
@@ -116,7 +116,7 @@ def _refuse(what: str, options: dict[str, Any]) -> None:
         raise InputError(f"{what} does not take {given[0]}; leave it out")
 
 
-def _bundles_of(opened: "Artefact", path: Path | None) -> list[int] | None:
+def _bundles_of(opened: "Artifact", path: Path | None) -> list[int] | None:
     """The bundles that a file lists."""
     if path is None:
         return None
@@ -139,7 +139,7 @@ class OneSwap(TyperCommand):
 
 
 def whatif(
-    artefact: ArtefactFolder,
+    artifact: ArtifactFolder,
     user: Annotated[str | None, typer.Option(help="Whose list; edits are of her history.")] = None,
     bundle: Annotated[str | None, typer.Option(help="Whose audience; edits are of its contents.")] = None,
     add_item: Items = None,
@@ -159,14 +159,14 @@ def whatif(
     {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers
-    from clbr.inference.artifact import open_artefact
+    from clbr.inference.artifact import open_artifact
     from clbr.inference.edit_requests import contents_edits, history_edits, read_edits
     from clbr.inference.whatif import ask_bundle, ask_user, idle
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    opened = open_artefact(artefact)
-    opened.refuse_questions()
+    opened = open_artifact(artifact)
+    opened.require_whatif()
     if (user is None) == (bundle is None):
         raise InputError("expected --user ID or --bundle ID, one of them")
     added, dropped = (tuple(opened.items.index(item) for item in items or ()) for items in (add_item, drop_item))
@@ -201,7 +201,7 @@ def whatif(
 
 
 def explain(
-    artefact: ArtefactFolder,
+    artifact: ArtifactFolder,
     user: Annotated[str, typer.Option(help="Whose list.", show_default=False)],
     bundle: Annotated[str, typer.Option(help="Which bundle.", show_default=False)],
     top: Top = 20,
@@ -216,16 +216,16 @@ def explain(
     swaps in the bundle) that bring it there. Every answer was seen to hold.
     """
     from clbr.cli import show, show_answers
-    from clbr.inference.artifact import open_artefact
-    from clbr.inference.explain import place_of, what_it_takes, why
+    from clbr.inference.artifact import open_artifact
+    from clbr.inference.explain import rank_of, what_it_takes, why
     from clbr.inference.whatif import factual
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    opened = open_artefact(artefact)
+    opened = open_artifact(artifact)
     who, what = opened.users.index(user), opened.bundles.index(bundle)
     with show.progress("looking for the smallest edits", None):
-        if place_of(factual(opened), who, what) <= top and not swaps:
+        if rank_of(factual(opened), who, what) <= top and not swaps:
             answer = why(opened, who, what, top, budget=budget)
         else:
             answer = what_it_takes(opened, who, what, top, of="contents" if swaps else "history", budget=budget)

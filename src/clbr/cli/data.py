@@ -37,7 +37,7 @@ def import_(
         Literal["random", "last", "given"],
         typer.Option(help="Random within each user, the last by the column time, or given by the column split."),
     ] = "random",
-    tune: Annotated[float, typer.Option(help="Share of a user's pairs for tune (random split).")] = 0.1,
+    validation: Annotated[float, typer.Option(help="Share of a user's pairs for validation (random split).")] = 0.1,
     test: Annotated[float, typer.Option(help="Share of a user's pairs for test (random split).")] = 0.2,
     seed: Seed = 0,
     name: Annotated[str | None, typer.Option(help="What to call it; the folder's name if left out.")] = None,
@@ -49,10 +49,10 @@ def import_(
     from clbr.data.folder import is_data_folder, save
     from clbr.data.split import SplitConfig
     from clbr.data.tables import import_tables
-    from clbr.files import refuse_occupied
+    from clbr.files import require_free
 
-    refuse_occupied(out, force, is_data_folder)
-    settings = SplitConfig.make({"method": split, "tune": tune, "test": test, "seed": seed}, "--split")
+    require_free(out, force, is_data_folder)
+    settings = SplitConfig.make({"method": split, "validation": validation, "test": test, "seed": seed}, "--split")
     imported = import_tables(
         user_bundle,
         user_item,
@@ -109,13 +109,13 @@ def simulate(
     """Simulate a data set whose truth is known (in Python, clbr.simulate gives the truth too)."""
     from clbr.cli import show
     from clbr.data.folder import is_data_folder, save
-    from clbr.files import refuse_occupied
+    from clbr.files import require_free
     from clbr.simulation.generate import SimulateConfig
     from clbr.simulation.generate import simulate as draw
 
     settings = {"like": like, "scale": scale, "variant": variant, "seed": seed}
     origin = SimulateConfig.make(settings, "simulate")
-    refuse_occupied(out, force, is_data_folder)
+    require_free(out, force, is_data_folder)
     with show.progress(f"simulating {like}", None):
         world = draw(like, scale=scale, seed=seed, variant=variant)
         save(world.dataset, out, origin=origin.to_toml(), force=force)

@@ -11,7 +11,7 @@ from clbr.errors import InputError
 if TYPE_CHECKING:
     from clbr.simulation.world import World
 
-SEEDS, SETTINGS = 3, {"epochs": 30, "rate": 0.005, "batch": 512}
+SEEDS, SETTINGS = 3, {"epochs": 30, "learning_rate": 0.005, "batch_size": 512}
 
 
 def demo(
@@ -75,7 +75,7 @@ def _both_ways(world: "World") -> None:
     from clbr.evaluation.protocol import Evaluation, evaluate
     from clbr.evaluation.significance import compare
     from clbr.graph.graph import BundleGraph
-    from clbr.inference.artifact import open_artefact
+    from clbr.inference.artifact import open_artifact
     from clbr.inference.export import export
     from clbr.training.config import compose
     from clbr.training.run import start
@@ -95,7 +95,7 @@ def _both_ways(world: "World") -> None:
                 found[way].append(evaluate(best_recommender(folder, dataset), dataset, split="test", ks=(5, 20)))
                 heard(done)
         edits, records = read_views(Path(space) / "clbr-0")
-        opened = open_artefact(export(Path(space) / "clbr-0", Path(space) / "artefact", data=dataset))
+        opened = open_artifact(export(Path(space) / "clbr-0", Path(space) / "artifact", data=dataset))
         story = tell_what_if(opened, world)
     rows = []
     for row in compare(found, ["recall@5", "ndcg@5", "recall@20", "ndcg@20"]):

@@ -13,7 +13,7 @@ from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
-    from clbr.experiments.cells import Placed
+    from clbr.experiments.cells import VariantCell
     from clbr.experiments.spec import Spec
 
 app = typer.Typer(
@@ -43,7 +43,7 @@ class Asked:
     arms: str
     where: list[str] | None
 
-    def plan(self) -> "tuple[BundleDataset, Path, list[tuple[Spec, list[Placed]]]]":
+    def plan(self) -> "tuple[BundleDataset, Path, list[tuple[Spec, list[VariantCell]]]]":
         """The data, where the cells lie, and the specifications, each with its cells that are wanted."""
         from clbr.data.folder import load
         from clbr.experiments.cells import expand, select
@@ -110,7 +110,7 @@ def run(
     from clbr.experiments.runner import Local, pending
     from clbr.experiments.runner import run as run_cells
     from clbr.experiments.store import Store
-    from clbr.training.config import idle_edits
+    from clbr.training.config import ineffective_edits
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
@@ -121,7 +121,7 @@ def run(
     store, local = Store(folder), Local(workers)
     store.begun(dataset)
     cells = pending(store, placed)
-    for idle in dict.fromkeys(idle for cell in placed for idle in idle_edits(cell.cell.config)):
+    for idle in dict.fromkeys(idle for cell in placed for idle in ineffective_edits(cell.cell.config)):
         typer.echo(f"warning: {idle}", err=True)
     if dry_run:
         from clbr.experiments.estimate import estimate

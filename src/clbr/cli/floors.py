@@ -13,7 +13,7 @@ def floors(
     data: Annotated[Path, typer.Argument(help="A data folder.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
-    mask_tune: Annotated[bool, typer.Option(help="Leave tune pairs out of the ranking, too.")] = False,
+    mask_validation: Annotated[bool, typer.Option(help="Leave validation pairs out of the ranking, too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Rank by popularity and by EASE (closed form): the floors that a trained model has to beat.
@@ -33,7 +33,9 @@ def floors(
     results = {}
     with show.progress("ranking", len(FLOORS)) as hear:
         for done, (name, (floor, config)) in enumerate(FLOORS.items(), start=1):
-            results[name] = evaluate(floor.fit(dataset, config), dataset, split=split, ks=ks, mask_tune=mask_tune)
+            results[name] = evaluate(
+                floor.fit(dataset, config), dataset, split=split, ks=ks, mask_validation=mask_validation
+            )
             hear(done)
     if as_json:
         typer.echo(json.dumps({name: result.means for name, result in results.items()}))

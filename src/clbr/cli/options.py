@@ -11,7 +11,7 @@ import typer
 
 from clbr.errors import InputError
 
-EvaluatedSplit = Literal["tune", "test"]
+EvaluatedSplit = Literal["validation", "test"]
 MovedData = Annotated[
     Path | None, typer.Option("--data", help="Where the data folder lies now, if it was moved.", show_default=False)
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clbr.cli.answers import ArtefactFolder
+from clbr.cli.answers import ArtifactFolder
 from clbr.cli.train import Threads
 from clbr.errors import InputError, require
 
@@ -21,7 +21,7 @@ EXAMPLE = "Example: clbr serve desk --words reader,list,book"
 
 
 def serve(
-    artefact: ArtefactFolder,
+    artifact: ArtifactFolder,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
     host: Annotated[str, typer.Option(help="Where to listen; other than on this machine a token is needed.")] = (
         "127.0.0.1"
@@ -40,7 +40,7 @@ def serve(
 ) -> None:
     """Answer over HTTP, and serve a page to ask from: recommend, what if, why.
 
-    ARTEFACT may be a link: when it points to another artefact, that one is taken without dropping a request. POST
+    ARTIFACT may be a link: when it points to another artifact, that one is taken without dropping a request. POST
     /admin/reload does the same. Ctrl-C stops when what is being answered is answered.
     """
     for package in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
@@ -56,11 +56,11 @@ def serve(
     if report is not None and not report.is_file():
         raise InputError(f"--report {report}: no file there; clbr experiment report makes one")
     named = Words.parse(words)
-    run(artefact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
+    run(artifact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
 
 
 def run(
-    artefact: Path,
+    artifact: Path,
     *,
     host: str = "127.0.0.1",
     port: int,
@@ -77,10 +77,10 @@ def run(
     import webbrowser
     from threading import Thread
 
-    from clbr.service.app import House, make_app
+    from clbr.service.app import ServiceConfig, make_app
     from clbr.service.logs import configure
     from clbr.service.server import make_server
-    from clbr.service.worker import Desk
+    from clbr.service.worker import Worker
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
@@ -92,9 +92,9 @@ def run(
             f"cannot listen on {host}, port {port} ({error.strerror}); try another --port or --host"
         ) from None
     with listening:
-        desk = Desk(artefact)
-        server = make_server(make_app(House(artefact, token, words, report), desk), host, port)
-        about = desk.now.artefact.about
+        desk = Worker(artifact)
+        server = make_server(make_app(ServiceConfig(artifact, token, words, report), desk), host, port)
+        about = desk.now.artifact.about
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
         typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")

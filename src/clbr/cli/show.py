@@ -156,7 +156,7 @@ def extremes(dataset: "BundleDataset", found: Sequence["Extreme"], judge: str) -
 
 
 class Training:
-    """The live lines of a training: epoch, tune, best, seconds an epoch, time left; losses below."""
+    """The live lines of a training: epoch, validation, best, seconds an epoch, time left; losses below."""
 
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
@@ -187,10 +187,10 @@ class Training:
         """Tell the epoch's outcome."""
         if of != self.of:
             self.of, self.begun = of, None
-        tune = f"tune {100 * epoch.tune[self.metric]:.2f}, " if epoch.tune else ""
+        validation = f"validation {100 * epoch.validation[self.metric]:.2f}, " if epoch.validation else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
         losses = ", ".join(f"{name} {value:.4f}" for name, value in _shares(epoch.losses).items())
-        self.told = f"{of}epoch {epoch.number}: {tune}{best}{epoch.seconds:.1f} s an epoch,"
+        self.told = f"{of}epoch {epoch.number}: {validation}{best}{epoch.seconds:.1f} s an epoch,"
         self.losses = f"\n  losses: {losses}"
         self.begun = epoch.number - 1 if self.begun is None else self.begun
         self.done = epoch.number - self.begun  # a resumed run's earlier epochs took none of our time
@@ -240,6 +240,6 @@ def study(title: str, record: "Record") -> None:
         ["seconds", f"{record.seconds:,.1f}"],
     ]
     if record.best is not None:
-        rows.append([f"best {record.metric} on tune, percent", f"{100 * record.best:.2f}"])
+        rows.append([f"best {record.metric} on validation, percent", f"{100 * record.best:.2f}"])
         rows += [[f"  {key}", str(value)] for key, value in record.best_settings.items()]
     table(title, ["", ""], rows)

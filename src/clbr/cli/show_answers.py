@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clbr.cli.show import table
-from clbr.inference.caveat import FROZEN
+from clbr.inference.caveat import CAVEAT
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from clbr.data.dataset import Nodes
-    from clbr.inference.artifact import Artefact
+    from clbr.inference.artifact import Artifact
     from clbr.inference.explain import Explanation
     from clbr.inference.recommend import Place
     from clbr.inference.whatif import BundleAnswer, UserAnswer
@@ -35,10 +35,10 @@ def label(nodes: "Nodes", number: int) -> str:
 
 
 def recommended(
-    artefact: "Artefact", user: str | None, whose: str, found: "list[Place]", diversity: float, as_json: bool
+    artifact: "Artifact", user: str | None, whose: str, found: "list[Place]", diversity: float, as_json: bool
 ) -> None:
     """A list, and what its diversity costs."""
-    bundles = artefact.bundles
+    bundles = artifact.bundles
     if as_json:
         listed = [named(bundles, place.bundle) | {"score": place.score} for place in found]
         typer.echo(json.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
@@ -48,16 +48,16 @@ def recommended(
         return
     rows = [[bundles.label(place.bundle), bundles.id(place.bundle), f"{place.score:.3f}"] for place in found]
     table(f"For {whose}", ["", "id", "score"], rows)
-    if diversity and artefact.about.diversity:
-        known = {float(share): cost["recall@20"] for share, cost in artefact.about.diversity.items()}
+    if diversity and artifact.about.diversity:
+        known = {float(share): cost["recall@20"] for share, cost in artifact.about.diversity.items()}
         near = min(known, key=lambda share: abs(share - diversity))
         costs = f"diversity {near:g} finds {100 * known[near]:.2f} % of what users chose, none {100 * known[0.0]:.2f} %"
-        typer.echo(f"On tune, {costs}.")
+        typer.echo(f"On validation, {costs}.")
 
 
-def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: bool) -> None:
+def user_answer(artifact: "Artifact", answer: "UserAnswer", k: int, as_json: bool) -> None:
     """A user's list after the edits, beside where each bundle stood."""
-    bundles = artefact.bundles
+    bundles = artifact.bundles
     if as_json:
         moves = [
             named(bundles, move.bundle)
@@ -65,7 +65,7 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
             | {"score_before": move.score_before, "score_after": move.score_after}
             for move in answer.moves
         ]
-        told = {"user": artefact.users.id(answer.user), "top": k, "moves": moves, "note": FROZEN}
+        told = {"user": artifact.users.id(answer.user), "top": k, "moves": moves, "note": CAVEAT}
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     rows = []
@@ -73,26 +73,26 @@ def user_answer(artefact: "Artefact", answer: "UserAnswer", k: int, as_json: boo
         places = [str(place) if place else "-" for place in (move.before, move.after)]
         scores = [f"{move.score_before:.3f}", f"{move.score_after:.3f}"]
         rows.append([label(bundles, move.bundle), *places, _arrow(move.before, move.after), *scores])
-    title = f"For user {artefact.users.label(answer.user)}, first {k}"
+    title = f"For user {artifact.users.label(answer.user)}, first {k}"
     table(title, ["", "before", "after", "", "score before", "after"], rows)
     if all(abs(move.score_after - move.score_before) < SAME for move in answer.moves):
         typer.echo("Her list and its scores stay as they are: the edits are without effect on it.")
     elif [place.bundle for place in answer.before] == [place.bundle for place in answer.after]:
         typer.echo("Her list stays as it is: the edits move scores, but no bundle past another.")
-    typer.echo(FROZEN)
+    typer.echo(CAVEAT)
 
 
-def readers(artefact: "Artefact", places: "NDArray[np.int64]", k: int, as_json: bool) -> None:
+def readers(artifact: "Artifact", places: "NDArray[np.int64]", k: int, as_json: bool) -> None:
     """The users in whose lists a new bundle would stand highest, and how many have it in their first k."""
     order = places.argsort(kind="stable")[:k]
     inside = int((places <= k).sum())
     if as_json:
-        users = [named(artefact.users, int(user)) | {"place": int(places[user])} for user in order]
+        users = [named(artifact.users, int(user)) | {"place": int(places[user])} for user in order]
         typer.echo(json.dumps({"top": k, "audience": inside, "users": users}, ensure_ascii=False))
         return
-    rows = [[artefact.users.label(int(user)), f"{places[user]:,}"] for user in order]
+    rows = [[artifact.users.label(int(user)), f"{places[user]:,}"] for user in order]
     table(
-        f"A new bundle: in the first {k} of {inside:,} of {artefact.about.users:,} users; highest of",
+        f"A new bundle: in the first {k} of {inside:,} of {artifact.about.users:,} users; highest of",
         ["user", "place"],
         rows,
     )
@@ -106,12 +106,12 @@ def _arrow(before: int | None, after: int | None) -> str:
     return "" if after == before else f"up {before - after}" if after < before else f"down {after - before}"
 
 
-def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -> None:
+def bundle_answer(artifact: "Artifact", answer: "BundleAnswer", as_json: bool) -> None:
     """A bundle's audience before and after, by segment, and who enters and leaves."""
-    users = artefact.users
+    users = artifact.users
     if as_json:
         told = {
-            "bundle": artefact.bundles.id(answer.bundle),
+            "bundle": artifact.bundles.id(answer.bundle),
             "top": answer.k,
             "before": len(answer.before),
             "after": len(answer.after),
@@ -120,14 +120,14 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
             },
             "entered": [users.id(int(user)) for user in answer.entered],
             "left": [users.id(int(user)) for user in answer.left],
-            "note": FROZEN,
+            "note": CAVEAT,
         }
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
     rows = [
         [
             "all",
-            f"{artefact.about.users:,}",
+            f"{artifact.about.users:,}",
             f"{len(answer.before):,}",
             f"{len(answer.after):,}",
             f"{len(answer.after) - len(answer.before):+,}",
@@ -137,7 +137,7 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
         rows.append(
             [name, f"{change.users:,}", f"{change.before:,}", f"{change.after:,}", f"{change.after - change.before:+,}"]
         )
-    title = f"Users who have {artefact.bundles.label(answer.bundle)} in their first {answer.k}"
+    title = f"Users who have {artifact.bundles.label(answer.bundle)} in their first {answer.k}"
     table(title, ["", "users", "before", "after", "change"], rows)
     for what, who in (("enter", answer.entered), ("leave", answer.left)):
         if len(who):
@@ -145,7 +145,7 @@ def bundle_answer(artefact: "Artefact", answer: "BundleAnswer", as_json: bool) -
             typer.echo(f"{len(who):,} {what}: {shown}{' ...' if len(who) > SHOWN else ''}")
     if not len(answer.entered) and not len(answer.left):
         typer.echo("Its audience stays as it is: nobody's list gains or loses it.")
-    typer.echo(FROZEN)
+    typer.echo(CAVEAT)
 
 
 def _not_found(answer: "Explanation") -> str:
@@ -160,31 +160,31 @@ def _not_found(answer: "Explanation") -> str:
     return f"Nothing was found: {tried}, and {most}."
 
 
-def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> None:
+def explanation(artifact: "Artifact", answer: "Explanation", as_json: bool) -> None:
     """What of a history holds a bundle in a list, or what would bring it there."""
-    kinds = {"ui": artefact.items, "ub": artefact.bundles}
+    kinds = {"ui": artifact.items, "ub": artifact.bundles}
     things = [(kinds[thing.relation], thing.node) for thing in answer.things]
     if as_json:
         told = {
             "question": answer.question,
-            "user": artefact.users.id(answer.user),
-            "bundle": artefact.bundles.id(answer.bundle),
+            "user": artifact.users.id(answer.user),
+            "bundle": artifact.bundles.id(answer.bundle),
             "top": answer.k,
             "place": answer.place,
             "found": answer.edits is not None,
             "out_of_budget": answer.out_of_budget,
-            "place_after": answer.place_after,
+            "rank_after": answer.rank_after,
             "tried": answer.tried,
-            "note": FROZEN,
+            "note": CAVEAT,
             "things": [{"kind": nodes.kind} | named(nodes, node) for nodes, node in things],
             "swaps": [
-                {"old": named(artefact.items, swap.old), "new": named(artefact.items, swap.new)}
+                {"old": named(artifact.items, swap.old), "new": named(artifact.items, swap.new)}
                 for swap in answer.swaps
             ],
         }
         typer.echo(json.dumps(told, ensure_ascii=False))
         return
-    who, what = artefact.users.label(answer.user), artefact.bundles.label(answer.bundle)
+    who, what = artifact.users.label(answer.user), artifact.bundles.label(answer.bundle)
     typer.echo(f"{what} is at place {answer.place:,} of user {who}'s list.")
     if answer.edits is None:
         typer.echo(_not_found(answer))
@@ -194,9 +194,9 @@ def explanation(artefact: "Artefact", answer: "Explanation", as_json: bool) -> N
         "history": "It would take these, added to her history, to bring it",
         "contents": "It would take these swaps in it to bring it",
     }
-    typer.echo(f"{words[answer.question]} at place {answer.place_after:,}:")
+    typer.echo(f"{words[answer.question]} at place {answer.rank_after:,}:")
     for nodes, node in things:
         typer.echo(f"  {nodes.kind} {label(nodes, node)}")
     for swap in answer.swaps:
-        typer.echo(f"  {label(artefact.items, swap.new)} for {label(artefact.items, swap.old)}")
-    typer.echo(f"Seen to hold; {answer.tried} sets of edits were tried. {FROZEN}")
+        typer.echo(f"  {label(artifact.items, swap.new)} for {label(artifact.items, swap.old)}")
+    typer.echo(f"Seen to hold; {answer.tried} sets of edits were tried. {CAVEAT}")

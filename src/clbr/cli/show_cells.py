@@ -11,18 +11,18 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from clbr.cli.show import console, table
 
 if TYPE_CHECKING:
-    from clbr.experiments.cells import Cell, Placed
+    from clbr.experiments.cells import Cell, VariantCell
     from clbr.experiments.report.grid import Grid
     from clbr.experiments.runner import News
 
 
-def label(one: "Placed") -> str:
+def label(one: "VariantCell") -> str:
     """A cell in words."""
     point = "".join(f", {key} {value}" for key, value in one.point.items())
     return f"{one.model}, {one.arm}{point}, seed {one.cell.config.seed}"
 
 
-def labels(placed: Sequence["Placed"], cells: Sequence["Cell"]) -> dict[str, str]:
+def labels(placed: Sequence["VariantCell"], cells: Sequence["Cell"]) -> dict[str, str]:
     """Every cell in words, by its key; those that only judge pairs for others, too."""
     told = {cell.key: f"{cell.config.model}, to judge pairs, seed {cell.config.seed}" for cell in cells}
     return told | {one.cell.key: label(one) for one in reversed(placed)}
@@ -40,7 +40,7 @@ def duration(seconds: float | None) -> str:
 
 
 def plan(
-    title: str, placed: Sequence["Placed"], cells: Sequence["Cell"], seconds: dict[str, float | None], workers: int
+    title: str, placed: Sequence["VariantCell"], cells: Sequence["Cell"], seconds: dict[str, float | None], workers: int
 ) -> None:
     """What there is to run, and how long it may take."""
     from clbr.experiments.estimate import whole
@@ -57,7 +57,7 @@ def plan(
 
 
 @contextmanager
-def running(title: str, placed: Sequence["Placed"], cells: Sequence["Cell"]) -> Iterator[Callable[["News"], None]]:
+def running(title: str, placed: Sequence["VariantCell"], cells: Sequence["Cell"]) -> Iterator[Callable[["News"], None]]:
     """Live bars on stderr, for the whole and for each cell at work; without a terminal a line for each cell's end."""
     parts = [TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()]
     total, told = len(cells), labels(placed, cells)
@@ -70,7 +70,7 @@ def running(title: str, placed: Sequence["Placed"], cells: Sequence["Cell"]) -> 
         def hear(news: "News") -> None:
             nonlocal ended
             key, name = news.cell.key, told[news.cell.key]
-            best = "" if news.best is None else f", best on tune {100 * news.best:.2f}"
+            best = "" if news.best is None else f", best on validation {100 * news.best:.2f}"
             if news.state == "running":
                 if key not in tasks:
                     tasks[key] = bar.add_task(name, total=news.cell.config.train.epochs)

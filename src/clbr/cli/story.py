@@ -7,7 +7,7 @@ import numpy as np
 from clbr.data.dataset import Nodes
 from clbr.data.pairs import Pairs
 from clbr.evaluation.ranking import rank
-from clbr.inference.artifact import Artefact
+from clbr.inference.artifact import Artifact
 from clbr.inference.edit_requests import history_edits
 from clbr.inference.recommend import of_left
 from clbr.inference.whatif import UserAnswer, ask_user
@@ -55,33 +55,33 @@ HAS, LACKS = "keyboard", "mouse"
 PLACES = 5
 
 
-def tell_what_if(artefact: Artefact, world: World) -> str:
+def tell_what_if(artifact: Artifact, world: World) -> str:
     """Someone bought one thing and not the other that goes with it: what if she had?"""
-    names = [artefact.items.label(item) for item in range(artefact.about.items)]
+    names = [artifact.items.label(item) for item in range(artifact.about.items)]
     has, lacks = names.index(HAS), names.index(LACKS)
-    ui = artefact.graph.ui.pairs
+    ui = artifact.graph.ui.pairs
     whose = next(
         int(user)
         for user in np.setdiff1d(ui[ui[:, 1] == has, 0], ui[ui[:, 1] == lacks, 0])
-        if len(of_left(artefact.chosen, int(user)))
+        if len(of_left(artifact.chosen, int(user)))
     )
-    edits = history_edits(artefact, whose, add_items=(lacks,))
-    answer = ask_user(artefact, whose, edits, PLACES)
-    listed = ", ".join(artefact.bundles.label(place.bundle) for place in answer.after)
+    edits = history_edits(artifact, whose, add_items=(lacks,))
+    answer = ask_user(artifact, whose, edits, PLACES)
+    listed = ", ".join(artifact.bundles.label(place.bundle) for place in answer.after)
     lines = [
-        f"What if? Customer {artefact.users.label(whose)} bought the {HAS} and not the {LACKS}. "
+        f"What if? Customer {artifact.users.label(whose)} bought the {HAS} and not the {LACKS}. "
         f"Had she bought both, her first {PLACES} would be",
         f"  {listed}",
-        *_moves(artefact, answer),
-        _truth(artefact, world, answer, lacks),
+        *_moves(artifact, answer),
+        _truth(artifact, world, answer, lacks),
     ]
     return "\n".join(lines)
 
 
-def _moves(artefact: Artefact, answer: UserAnswer) -> list[str]:
+def _moves(artifact: Artifact, answer: UserAnswer) -> list[str]:
     told = []
     for move in answer.moves:
-        name = artefact.bundles.label(move.bundle)
+        name = artifact.bundles.label(move.bundle)
         if move.before is None:
             told.append(f"  {name} is new there, at place {move.after}")
         elif move.after is None:
@@ -91,10 +91,10 @@ def _moves(artefact: Artefact, answer: UserAnswer) -> list[str]:
     return told or ["  and that is her list as it was: one thing more does not change it"]
 
 
-def _truth(artefact: Artefact, world: World, answer: UserAnswer, item: int) -> str:
+def _truth(artifact: Artifact, world: World, answer: UserAnswer, item: int) -> str:
     """Of the bundles whose score rises, how many she truly would want more."""
-    pairs = np.array([(answer.user, bundle) for bundle in range(artefact.about.bundles)], np.int32)
-    edits = history_edits(artefact, answer.user, add_items=(item,))
+    pairs = np.array([(answer.user, bundle) for bundle in range(artifact.about.bundles)], np.int32)
+    edits = history_edits(artifact, answer.user, add_items=(item,))
     wanted = world.preference("ub", pairs, edits) - world.preference("ub", pairs)
     rising = [move.bundle for move in answer.moves if move.score_after > move.score_before]
     right = sum(wanted[bundle] > np.median(wanted) for bundle in rising)

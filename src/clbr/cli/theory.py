@@ -121,7 +121,9 @@ def _show_curves(curves: "Curves | None", run: Path) -> None:
         return
     columns = [f"epoch {curves.epochs[at]}" for at in curves.moments]
     rows = [[name, *(_number(values[at]) for at in curves.moments)] for name, values in curves.values.items()]
-    show.table(f"Lemmas 1 and 2, measured on the views (best epoch on tune: {curves.best_epoch})", ["", *columns], rows)
+    show.table(
+        f"Lemmas 1 and 2, measured on the views (best epoch on validation: {curves.best_epoch})", ["", *columns], rows
+    )
 
 
 def _number(value: float | None) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clbr.training.loop import Epoch
     from clbr.training.run import Counters
 
-EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set rate=0.002 --out runs/first"
+EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set learning_rate=0.002 --out runs/first"
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
 
 
@@ -33,11 +33,11 @@ def train(
     threads: Threads = None,
     device: Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda.")] = "auto",
 ) -> None:
-    """Train a model; the epoch is chosen on tune. Ctrl-C saves, and --resume goes on to the very same end."""
+    """Train a model; the epoch is chosen on validation. Ctrl-C saves, and --resume goes on to the very same end."""
     from clbr.cli import show
     from clbr.data.folder import load
     from clbr.training import run
-    from clbr.training.config import compose, idle_edits, parse_changes
+    from clbr.training.config import compose, ineffective_edits, parse_changes
     from clbr.training.run_folder import read_config, read_origin
     from clbr.training.runtime import use_threads
 
@@ -59,7 +59,7 @@ def train(
                 typer.echo(json_.dumps(asdict(epoch)))
             screen.epoch(epoch, counters)
 
-        hooks = run.Hooks(heard, screen.selection_epoch, screen.step, stopped, screen.wait)
+        hooks = run.Callbacks(heard, screen.selection_epoch, screen.step, stopped, screen.wait)
         if resume:
             screen.begin(config)
             counters = run.resume(resume, hooks, device, data)
@@ -68,12 +68,12 @@ def train(
             changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
             way = paradigm or "original"
             config = compose(str(data.resolve()), model, preset=preset, changes=changes, seed=seed or 0, paradigm=way)
-            for idle in idle_edits(config):
+            for idle in ineffective_edits(config):
                 typer.echo(f"warning: {idle}", err=True)
             screen.begin(config)
             counters = run.start(folder, config, load(data), hooks, device, selection)
-    best = f"best {config.train.metric} on tune {100 * counters.best:.2f} at epoch {counters.best_epoch}"
-    outcome = best if counters.best_epoch else "tune not looked at yet"
+    best = f"best {config.train.metric} on validation {100 * counters.best:.2f} at epoch {counters.best_epoch}"
+    outcome = best if counters.best_epoch else "validation not looked at yet"
     again = f"go on: clbr train --resume {folder}" if stopped() else f"next: clbr evaluate {folder}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {outcome}\n{again}", err=json)
     if stopped():
@@ -84,7 +84,7 @@ def evaluate(
     run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
-    mask_tune: Annotated[bool, typer.Option(help="Leave tune pairs out of the ranking, too.")] = False,
+    mask_validation: Annotated[bool, typer.Option(help="Leave validation pairs out of the ranking, too.")] = False,
     data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     threads: Threads = None,
@@ -96,7 +96,7 @@ def evaluate(
 
     use_threads(threads)
     ks = parse_ks(k)
-    result = evaluate_run(run, split=split, ks=ks, mask_tune=mask_tune, data=data)
+    result = evaluate_run(run, split=split, ks=ks, mask_validation=mask_validation, data=data)
     if json:
         typer.echo(json_.dumps(result.means))
     else:

@@ -25,7 +25,7 @@ def tune(
     json: Annotated[bool, typer.Option("--json", help="The study's record, one JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Search for the settings of a model and its training that do best on tune; test is never looked at.
+    """Search for the settings of a model and its training that do best on validation; test is never looked at.
 
     The study's best.toml is a preset for clbr train, its study.json says what the search cost. Hopeless trials are
     pruned. The same command goes on with a study that was stopped.

@@ -23,13 +23,13 @@ def views(
     from clbr.counterfactual.views import extremes, read_run_views, summarise
     from clbr.graph.graph import BundleGraph
     from clbr.training.run_folder import read_config, read_dataset
-    from clbr.training.selection import SELECTION, view_judgement
+    from clbr.training.selection import SELECTION, view_embeddings
 
     config = read_config(run)
     edits, records = read_run_views(run, config.views is not None)
     dataset = read_dataset(run, config, data)
     lines = summarise(BundleGraph.of(dataset), edits)
-    boldest = extremes(edits, view_judgement(run, dataset), pairs) if lines and pairs else []
+    boldest = extremes(edits, view_embeddings(run, dataset), pairs) if lines and pairs else []
     if json:
         found = {"relations": [asdict(line) for line in lines], "records": records}
         typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in boldest]}))

@@ -26,7 +26,7 @@ Losses = Callable[[Batch], dict[str, Tensor]]
 Side = Literal["users", "bundles"]
 
 
-class Paradigm(ABC):
+class Strategy(ABC):
     """Supplies the losses of an epoch. Neither a paradigm nor a model owns a loop."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Paradigm(ABC):
         return "try a lower rate"
 
 
-class Original(Paradigm):
+class Original(Strategy):
     """The model's own losses on the factual graph."""
 
     def epoch(self, model: Model, graph: BundleGraph, number: int, noise: torch.Generator) -> Losses:
@@ -51,7 +51,7 @@ class Original(Paradigm):
         return lambda batch: model.losses(seen, batch, noise)
 
 
-class Counterfactual(Paradigm):
+class Counterfactual(Strategy):
     """The task on the factual graph and on one view an epoch, and a constraint that keeps the two together.
 
     With a sampler every epoch has a view of its own; else it takes one of `views` (Algorithm 1 of the paper).
@@ -80,20 +80,20 @@ class Counterfactual(Paradigm):
             chosen = Choices(view.ub.pairs, view.ub.shape)
             if not chosen:
                 raise InputError(f"epoch {number}: in its view whoever has a bundle has them all; lower ratio_ub")
-            choices = chosen.endless(self.train.batch, self.train.negatives, draws)
+            choices = chosen.endless(self.train.batch_size, self.train.negatives, draws)
 
         def losses(batch: Batch) -> dict[str, Tensor]:
             fact = model.encode(model.batch_graph(seen, batch), noise)
             terms = model.task_losses(fact, batch)
-            theirs = Batch(next(choices).to(batch.ub.left.device), batch.ui) if choices else batch
+            theirs = Batch(next(choices).to(batch.ub.users.device), batch.ui) if choices else batch
             counter = model.encode(model.batch_graph(other, theirs), noise)
             if config.view_weight:
                 there = model.task_losses(counter, theirs)
                 terms |= {f"view {name}": config.view_weight * term for name, term in there.items()}
             if config.constraint != "none":
-                users, bundles = (self._some(nodes, noise) for nodes in (batch.ub.left, batch.ub.chosen))
-                held_u = self._hold("users", fact, counter, users, config.lambda_u)
-                held_b = self._hold("bundles", fact, counter, bundles, config.lambda_b)
+                users, bundles = (self._some(nodes, noise) for nodes in (batch.ub.users, batch.ub.positives))
+                held_u = self._constraint_loss("users", fact, counter, users, config.lambda_u)
+                held_b = self._constraint_loss("bundles", fact, counter, bundles, config.lambda_b)
                 terms["constraint users"] = share * config.omega_u * held_u
                 terms["constraint bundles"] = share * config.omega_b * held_b
             return terms
@@ -135,7 +135,9 @@ class Counterfactual(Paradigm):
         some = torch.randperm(len(distinct), generator=noise)[: self.config.nodes]
         return distinct.index_select(0, some.to(distinct.device))
 
-    def _hold(self, side: Side, fact: Embeddings, counter: Embeddings, nodes: Tensor, weight: float) -> Tensor:
+    def _constraint_loss(
+        self, side: Side, fact: Embeddings, counter: Embeddings, nodes: Tensor, weight: float
+    ) -> Tensor:
         """The constraint on some nodes, with their levels side by side or one by one."""
         pairs = [
             (getattr(there, side).index_select(0, nodes), getattr(here, side).index_select(0, nodes))

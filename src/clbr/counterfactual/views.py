@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from clbr.counterfactual.samplers import Record
 from clbr.data.pairs import Pairs, Relation, encode
 from clbr.errors import InputError
-from clbr.files import read_bytes, split_tensors, write_whole
+from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import Embeddings
@@ -26,7 +26,7 @@ PAIRS, RECORDS = "views.safetensors", "views.json"
 def write_views(folder: Path, views: list[EdgeEdits], records: list[Record]) -> None:
     """The records first: where the pairs are, both are. The pairs' header holds the checksum of the two."""
     told = json.dumps(records, indent=2).encode()
-    write_whole(folder / RECORDS, told)
+    write_atomic(folder / RECORDS, told)
     none = np.empty((0, 2), np.int32)
     tensors = {
         f"{index}.{relation}.{kind}": np.ascontiguousarray(getattr(edits, kind).get(relation, none))
@@ -34,7 +34,7 @@ def write_views(folder: Path, views: list[EdgeEdits], records: list[Record]) -> 
         for relation in RELATIONS
         for kind in ("add", "drop")
     }
-    write_whole(folder / PAIRS, save(tensors, {"sha256": _checksum(split_tensors(save(tensors))[1], told)}))
+    write_atomic(folder / PAIRS, save(tensors, {"sha256": _checksum(split_tensors(save(tensors))[1], told)}))
 
 
 def read_run_views(folder: Path, expected: bool) -> tuple[list[EdgeEdits], list[Record]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
 from clbr.errors import InputError
 
-Split = Literal["train", "tune", "test"]
+Split = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +79,7 @@ def _nearest_ids(id: str, ids: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BundleDataset:
-    """Who chose which bundles (split into train, tune and test), who chose which items, what is in a bundle.
+    """Who chose which bundles (split into train, validation and test), who chose which items, what is in a bundle.
 
     Pairs are (n, 2) arrays of ids counted from 0. They are copied, sorted and locked; ids out of range,
     a pair twice in a relation or in two splits, and an empty training set are refused.
@@ -90,7 +90,7 @@ class BundleDataset:
     bundles: Nodes
     items: Nodes
     train: Pairs
-    tune: Pairs
+    validation: Pairs
     test: Pairs
     ui: Pairs
     bi: Pairs
@@ -103,7 +103,7 @@ class BundleDataset:
             "ui": (self.users, self.items),
             "bi": (self.bundles, self.items),
         }
-        for part in ("train", "tune", "test", "ui", "bi"):
+        for part in ("train", "validation", "test", "ui", "bi"):
             left, right = sides.get(part, sides["ub"])
             object.__setattr__(self, part, _sound(part, getattr(self, part), left, right))
         object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
@@ -113,9 +113,9 @@ class BundleDataset:
             )
         if not len(self.train):
             raise InputError(f"{self.name}: no user-bundle pair to train on")
-        self._refuse_shared("train", "tune")
+        self._refuse_shared("train", "validation")
         self._refuse_shared("train", "test")
-        self._refuse_shared("tune", "test")
+        self._refuse_shared("validation", "test")
 
     def _refuse_shared(self, one: Split, other: Split) -> None:
         shared = shared_pairs(self.pairs(one), self.pairs(other), len(self.bundles))
@@ -128,15 +128,15 @@ class BundleDataset:
 
     def pairs(self, split: Split) -> Pairs:
         """The user-bundle pairs of one split."""
-        if split not in ("train", "tune", "test"):
-            raise InputError(f"unknown split '{split}': train, tune or test")
-        return {"train": self.train, "tune": self.tune, "test": self.test}[split]
+        if split not in ("train", "validation", "test"):
+            raise InputError(f"unknown split '{split}': train, validation or test")
+        return {"train": self.train, "validation": self.validation, "test": self.test}[split]
 
     @cached_property
     def fingerprint(self) -> str:
         """A checksum of sizes and pairs: two data sets with the same one are the same to any model."""
         digest = sha256(repr((len(self.users), len(self.bundles), len(self.items))).encode())
-        for pairs in (self.train, self.tune, self.test, self.ui, self.bi):
+        for pairs in (self.train, self.validation, self.test, self.ui, self.bi):
             digest.update(len(pairs).to_bytes(8, "little") + pairs.astype("<i4").tobytes())
         return digest.hexdigest()
 
@@ -148,7 +148,7 @@ class BundleDataset:
         return counts
 
     def __repr__(self) -> str:
-        parts = [f"{name} {len(getattr(self, name)):,}" for name in ("train", "tune", "test", "ui", "bi")]
+        parts = [f"{name} {len(getattr(self, name)):,}" for name in ("train", "validation", "test", "ui", "bi")]
         nodes = f"{self.users!r}, {self.bundles!r}, {self.items!r}"
         return f"BundleDataset({self.name}: {nodes}; {', '.join(parts)})"
 

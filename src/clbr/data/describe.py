@@ -14,7 +14,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
 from clbr.data.sources import PARTIAL, PUBLISHED
 from clbr.errors import InputError, require
-from clbr.files import write_whole
+from clbr.files import write_atomic
 
 COUNTS = ("users", "bundles", "items", "user_bundle", "user_item", "bundle_item")
 
@@ -89,7 +89,7 @@ def describe(dataset: BundleDataset) -> Description:
         *_ub_sizes(dataset),
         len(dataset.items),
         relations,
-        {"train": len(dataset.train), "tune": len(dataset.tune), "test": len(dataset.test)},
+        {"train": len(dataset.train), "validation": len(dataset.validation), "test": len(dataset.test)},
         {what: int(nodes.sum()) for what, nodes in cold.items()},
         dict(dataset.merged),
         None,
@@ -122,7 +122,7 @@ def compare(description: Description) -> Comparison | None:
 def relation_sides(dataset: BundleDataset) -> dict[str, tuple[Pairs, int, int]]:
     """Each relation with the sizes of its two sides; user-bundle with all its splits."""
     users, bundles = _ub_sizes(dataset)
-    chosen = np.concatenate([dataset.train, dataset.tune, dataset.test])
+    chosen = np.concatenate([dataset.train, dataset.validation, dataset.test])
     return {
         "user_bundle": (chosen, users, bundles),
         "user_item": (dataset.ui, users, len(dataset.items)),
@@ -193,7 +193,7 @@ def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_whole(path, picture.getvalue())
+    write_atomic(path, picture.getvalue())
 
 
 Segment = Literal["heavy", "light", "cold"]

@@ -17,7 +17,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.describe import COUNTS, Description, describe
 from clbr.data.folder import NODE_FILES, SIZE_SUFFIX, TABLES, is_data_folder, load
 from clbr.errors import InputError
-from clbr.files import whole_folder
+from clbr.files import atomic_folder
 
 CHUNK = 1 << 20
 MAX_UNPACKED = 4 << 30
@@ -54,7 +54,7 @@ def get(
     with a path outside its folder or one that is no plain file, a file too many bytes long, a data set
     that is not sound, and counts that disagree with the published ones where these are known.
     """
-    with TemporaryFile() as archive, whole_folder(out, force, is_data_folder) as folder:
+    with TemporaryFile() as archive, atomic_folder(out, force, is_data_folder) as folder:
         _download(url, archive, checksum, progress)
         with _members(archive, url) as members:
             _unpack(name, url, members, folder)

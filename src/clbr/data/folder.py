@@ -18,7 +18,7 @@ from clbr.data.checks import explain_pairs, explain_shared, explain_size
 from clbr.data.dataset import BundleDataset, Nodes, shared_pairs
 from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
-from clbr.files import read_bytes, whole_folder, write_synced
+from clbr.files import atomic_folder, read_bytes, write_synced
 
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """What polars raises; an OSError where text begins like a compressed stream and is none."""
@@ -27,7 +27,7 @@ Kind = Literal["user", "bundle", "item"]
 KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 TABLES = {
     "train": "user_bundle_train.txt",
-    "tune": "user_bundle_tune.txt",
+    "validation": "user_bundle_tune.txt",
     "test": "user_bundle_test.txt",
     "ui": "user_item.txt",
     "bi": "bundle_item.txt",
@@ -50,7 +50,7 @@ def load(path: str | Path) -> BundleDataset:
         parts[part] = pairs
         if repeated:
             merged[TABLES[part]] = repeated
-    for one, other in (("train", "tune"), ("train", "test"), ("tune", "test")):
+    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
         shared = shared_pairs(parts[one], parts[other], len(bundles))
         if len(shared):
             raise explain_shared(folder / TABLES[one], folder / TABLES[other], shared)
@@ -173,7 +173,7 @@ def save(dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bo
     for part, file in TABLES.items():
         if not len(getattr(dataset, part)):
             raise InputError(f"{dataset.name}: has no pairs for {file}, and a data folder needs some in each file")
-    with whole_folder(out, force, is_data_folder) as folder:
+    with atomic_folder(out, force, is_data_folder) as folder:
         sizes = "\t".join(str(len(nodes)) for nodes in (dataset.users, dataset.bundles, dataset.items))
         write_synced(folder / f"{dataset.name}{SIZE_SUFFIX}", f"{sizes}\n".encode())
         for part, file in TABLES.items():

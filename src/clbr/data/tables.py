@@ -75,7 +75,7 @@ def import_tables(
     parts["bi"], merged_bi = _merge(_numbered(bi, index), len(items))
     merged = {"user_bundle": merged_ub, "user_item": merged_ui, "bundle_item": merged_bi}
     dataset = BundleDataset(name, users, bundles, items, **parts, merged=merged)
-    for part, pairs in (("tune", dataset.tune), ("test", dataset.test)):
+    for part, pairs in (("validation", dataset.validation), ("test", dataset.test)):
         if not len(pairs):
             raise InputError(f"{user_bundle}: the split leaves {part} empty; it takes users with three pairs or more")
     tables = (ub_table, ui_table, bi_table)
@@ -128,7 +128,7 @@ def _split_pairs(pairs: Pairs, table: Table, split: SplitConfig, width: int) -> 
         labels = split_last(distinct, times[order][first])
     else:
         distinct = decode(np.unique(codes), width)
-        labels = split_random(distinct[:, 0], split.tune, split.test, split.seed)
+        labels = split_random(distinct[:, 0], split.validation, split.test, split.seed)
     parts = {part: distinct[labels == label] for label, part in enumerate(SPLITS)}
     return parts, len(pairs) - len(distinct)
 

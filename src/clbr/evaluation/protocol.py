@@ -43,9 +43,9 @@ def evaluate(
     recommender: Recommender,
     dataset: BundleDataset,
     *,
-    split: Literal["tune", "test"],
+    split: Literal["validation", "test"],
     ks: Iterable[int] = (20, 40),
-    mask_tune: bool = False,
+    mask_validation: bool = False,
     masked: Pairs | None = None,
     block: int | None = None,
     progress: Callable[[int], None] = lambda users: None,
@@ -53,11 +53,11 @@ def evaluate(
     """Rank all bundles for every user with a pair in `split` and score the top of the ranking.
 
     Metrics are named "recall@20" and so on. Training pairs are never recommended, nor are those that are `masked`
-    besides; with `mask_tune` tune pairs are not either when testing (published figures leave them in).
+    besides; with `mask_validation` validation pairs are not either when testing (published figures leave them in).
     """
     ks = sorted(set(ks))
-    if split not in ("tune", "test"):
-        raise InputError(f"cannot evaluate on '{split}': tune or test")
+    if split not in ("validation", "test"):
+        raise InputError(f"cannot evaluate on '{split}': validation or test")
     if not ks or ks[0] < 1:
         raise InputError("expected at least one K, each 1 or more")
     wanted = dataset.pairs(split)
@@ -65,8 +65,8 @@ def evaluate(
         raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")
     bundles = len(dataset.bundles)
     exclude, more = dataset.train, [masked] if masked is not None else []
-    if mask_tune and split == "test":
-        more.append(dataset.tune)
+    if mask_validation and split == "test":
+        more.append(dataset.validation)
     if more:
         exclude = decode(distinct(encode(np.concatenate([exclude, *more]), bundles)), bundles)
     users, relevant = np.unique(wanted[:, 0].astype(np.int64), return_counts=True)

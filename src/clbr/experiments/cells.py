@@ -48,7 +48,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Placed:
+class VariantCell:
     """A cell at its place in a specification."""
 
     cell: Cell
@@ -61,7 +61,7 @@ class Placed:
         return self.cell.config.model
 
 
-def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
+def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[VariantCell]:
     """Every cell of a specification on a data set, seed by seed: the first seeds of all come first."""
     placed = []
     for seed in range(spec.seeds):
@@ -77,7 +77,7 @@ def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[Placed]:
                         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
                             raise InputError(f"share {share}: expected a number above 0, 1 at most")
                         config = compose(data, model, preset=preset, changes=changes, seed=seed, paradigm=arm.paradigm)
-                    placed.append(Placed(Cell(config, float(share), fingerprint), arm_name, point))
+                    placed.append(VariantCell(Cell(config, float(share), fingerprint), arm_name, point))
     return placed
 
 
@@ -87,8 +87,8 @@ def _spread(point: Point) -> dict[str, Any]:
 
 
 def select(
-    placed: Sequence[Placed], models: Sequence[str], arms: Sequence[str], where: dict[str, list[Any]]
-) -> list[Placed]:
+    placed: Sequence[VariantCell], models: Sequence[str], arms: Sequence[str], where: dict[str, list[Any]]
+) -> list[VariantCell]:
     """Of the cells those of these models and arms, and whose points have one of these values; empty: no matter."""
     for what, wanted, known in (
         ("model", models, {one.model for one in placed}),
@@ -117,7 +117,7 @@ def select(
     return found
 
 
-def with_judges(cells: Sequence[Cell]) -> Iterator[Cell]:
+def with_selection_cells(cells: Sequence[Cell]) -> Iterator[Cell]:
     """The cells, each once, and before a cell with views the one that judges its pairs."""
     seen: set[str] = set()
     for cell in cells:

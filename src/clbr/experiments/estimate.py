@@ -8,7 +8,7 @@ from time import perf_counter
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
-from clbr.experiments.cells import Cell, Placed
+from clbr.experiments.cells import Cell, VariantCell
 from clbr.experiments.store import Store
 from clbr.graph.graph import BundleGraph
 from clbr.models.registry import make_model
@@ -26,7 +26,7 @@ class _EnoughError(Exception):
 
 def estimate(
     store: Store,
-    placed: Sequence[Placed],
+    placed: Sequence[VariantCell],
     cells: Sequence[Cell],
     dataset: BundleDataset,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -60,11 +60,11 @@ def estimate(
 
 
 def _seconds_an_epoch(cell: Cell, dataset: BundleDataset) -> float:
-    """Of training in the original way, from a few steps and one look at tune."""
+    """Of training in the original way, from a few steps and one look at validation."""
     config = cell.config
     model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
     times: list[float] = []
-    steps = -(-len(dataset.train) // config.train.batch)
+    steps = -(-len(dataset.train) // config.train.batch_size)
 
     def count(step: int, of: int) -> None:
         times.append(perf_counter())
@@ -76,7 +76,7 @@ def _seconds_an_epoch(cell: Cell, dataset: BundleDataset) -> float:
         next(train(model, make_optimiser(model, config.train), dataset, config.train, config.seed, progress=count))
     step = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0] - begun
     begun = perf_counter()
-    evaluate(model.recommender(BundleGraph.of(dataset)), dataset, split="tune")
+    evaluate(model.recommender(BundleGraph.of(dataset)), dataset, split="validation")
     look = perf_counter() - begun
     return steps * step + look / config.train.evaluate_every
 

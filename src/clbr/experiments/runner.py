@@ -15,11 +15,11 @@ import torch
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
-from clbr.experiments.cells import Cell, Placed, with_judges
+from clbr.experiments.cells import Cell, VariantCell, with_selection_cells
 from clbr.experiments.store import Store
 from clbr.experiments.work import fail, work
 from clbr.training.loop import Epoch
-from clbr.training.run import Counters, Hooks, is_trained, locked
+from clbr.training.run import Callbacks, Counters, is_trained, locked
 from clbr.training.runtime import start_deaf, use_threads
 
 LOOK_SECONDS = 0.3
@@ -136,7 +136,7 @@ def _run(folder: Path, cell: Cell, pipe: "Connection[News, None]", halt: Event, 
     def told(epoch: Epoch, counters: Counters) -> None:
         tell(News(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
 
-    hooks = Hooks(epoch=told, stop=lambda: halt.is_set() or os.getppid() != parent)
+    hooks = Callbacks(epoch=told, stop=lambda: halt.is_set() or os.getppid() != parent)
     try:
         tell(News(cell, "done" if work(Store(folder), cell, hooks) else "stopped"))
     except Exception as error:  # whatever it is, it is this cell's affair, and the others go on
@@ -153,13 +153,13 @@ class Outcome:
     failed: dict[str, str]
 
 
-def pending(store: Store, placed: Sequence[Placed]) -> list[Cell]:
+def pending(store: Store, placed: Sequence[VariantCell]) -> list[Cell]:
     """The cells to run, each once, after its judge. A judge that is done but has lost its weights runs again."""
     wanted = [one.cell for one in placed if not store.is_done(one.cell)]
     needed = {cell.judge.key for cell in wanted if cell.judge}
     return [
         cell
-        for cell in with_judges(wanted)
+        for cell in with_selection_cells(wanted)
         if not store.is_done(cell) or (cell.key in needed and not _can_judge(store.run(cell)))
     ]
 
@@ -173,7 +173,7 @@ def _can_judge(folder: Path) -> bool:
 def run(
     folder: Path,
     dataset: BundleDataset,
-    placed: Sequence[Placed],
+    placed: Sequence[VariantCell],
     scheduler: Scheduler,
     heard: Callable[[News], None] = lambda news: None,
     stop: Callable[[], bool] = lambda: False,

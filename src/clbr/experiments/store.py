@@ -17,7 +17,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.experiments.cells import Cell
-from clbr.files import read_bytes, write_whole
+from clbr.files import read_bytes, write_atomic
 from clbr.training.config import RunConfig
 
 ONCE_LEFT_OUT = ("views", "clip", "hard_from", "additions", "threshold", "nodes")
@@ -30,7 +30,7 @@ class Curve(Config):
     """A training, epoch by epoch."""
 
     epochs: list[int]
-    tune: list[float | None] = Field(description="the metric that epochs are chosen on; None where not looked at")
+    validation: list[float | None] = Field(description="the metric that epochs are chosen on; None where not looked at")
     losses: dict[str, list[float]]
 
 
@@ -44,7 +44,7 @@ class Record(Config):
     error: str = ""
     best_epoch: int = 0
     epochs: int = 0
-    tune: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
+    validation: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
     test: dict[str, float] = Field(default_factory=dict, description="at the best epoch")
     seconds: float = Field(0.0, description="of its training; its judge's, a cell of its own, left out")
     memory: float = Field(0.0, description="the most that its process held, in MiB")
@@ -117,7 +117,7 @@ class Store:
             return self
         _make(self.folder)
         about = {"layout": LAYOUT, "data": {"name": dataset.name, "fingerprint": dataset.fingerprint}}
-        write_whole(self.folder / "about.json", (json.dumps(about, indent=2) + "\n").encode())
+        write_atomic(self.folder / "about.json", (json.dumps(about, indent=2) + "\n").encode())
         return self
 
     def begun(self, dataset: BundleDataset) -> bool:
@@ -181,8 +181,8 @@ class Store:
             content = BytesIO()
             arrays: Mapping[str, NDArray[Any]] = {k: v.astype(np.float32) for k, v in tested.metrics.items()}
             np.savez_compressed(content, found=np.packbits(tested.found), **arrays)  # type: ignore[arg-type]
-            write_whole(path.with_suffix(".npz"), content.getvalue())
-        write_whole(path, (record.model_dump_json() + "\n").encode())
+            write_atomic(path.with_suffix(".npz"), content.getvalue())
+        write_atomic(path, (record.model_dump_json() + "\n").encode())
 
     def per_user(self, cell: Cell) -> PerUser:
         """A cell's test, user by user."""

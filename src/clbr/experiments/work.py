@@ -19,13 +19,13 @@ from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
 from clbr.experiments.store import Curve, PerUser, Record, Store, departure
 from clbr.rng import generator
-from clbr.training.run import Counters, Hooks, locked, resume, start
+from clbr.training.run import Callbacks, Counters, locked, resume, start
 from clbr.training.run_folder import BEST, best_epoch, best_recommender, read_config, read_metrics
 
 FOUND_AT = 20
 
 
-def work(store: Store, cell: Cell, hooks: Hooks) -> bool:
+def work(store: Store, cell: Cell, hooks: Callbacks) -> bool:
     """Run a cell to its end, or go on with it; whether it got there. What goes wrong is raised."""
     whole = load(cell.config.data)
     dataset = thinned(whole, cell.share)
@@ -96,7 +96,7 @@ def _sum_up(
     metric = read_config(folder).train.metric
     curve = Curve(
         epochs=[line["number"] for line in lines],
-        tune=[_short(line["tune"][metric]) if line["tune"] else None for line in lines],
+        validation=[_short(line["validation"][metric]) if line["validation"] else None for line in lines],
         losses={name: [_short(line["losses"][name]) for line in lines] for name in lines[0]["losses"]},
     )
     best = next(line for line in lines if line["number"] == counters.best_epoch)
@@ -107,7 +107,7 @@ def _sum_up(
         share=cell.share,
         best_epoch=counters.best_epoch,
         epochs=counters.epoch,
-        tune=best["tune"],
+        validation=best["validation"],
         test=result.means,
         seconds=round(sum(line["seconds"] for line in lines), 2),
         memory=round(peak_memory(), 1),

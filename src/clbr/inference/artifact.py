@@ -1,6 +1,6 @@
-"""An artefact: a trained recommender in a folder of its own, which needs neither the run nor the data set.
+"""An artifact: a trained recommender in a folder of its own, which needs neither the run nor the data set.
 
-    artefact.json            what it is, and the checksums of all other files
+    artifact.json            what it is, and the checksums of all other files
     card.md                  the same in words
     vectors.safetensors      users' and bundles' vectors, ready to rank by (models that make vectors)
     weights.safetensors      the model's parameters, for what-if
@@ -37,13 +37,13 @@ from clbr.models.registry import MODELS, build_model
 
 LAYOUT = 1
 """Of the folder; a newer one is refused."""
-ABOUT, CARD = "artefact.json", "card.md"
+ABOUT, CARD = "artifact.json", "card.md"
 VECTORS, WEIGHTS, GRAPH = "vectors.safetensors", "weights.safetensors", "graph.safetensors"
 KINDS: tuple[Literal["user", "bundle", "item"], ...] = ("user", "bundle", "item")
 
 
 class About(Config):
-    """What an artefact is."""
+    """What an artifact is."""
 
     layout: int
     version: str = Field(description="of clbr, when it was made")
@@ -57,15 +57,17 @@ class About(Config):
     bundles: int
     items: int
     best_epoch: int
-    tune: dict[str, float] = Field(description="metrics at the best epoch")
+    validation: dict[str, float] = Field(description="metrics at the best epoch")
     test: dict[str, float]
     segments: dict[str, dict[str, float]] = Field(description="test metrics of heavy and light users")
-    diversity: dict[str, dict[str, float]] = Field(default_factory=dict, description="what diversity costs, on tune")
+    diversity: dict[str, dict[str, float]] = Field(
+        default_factory=dict, description="what diversity costs, on validation"
+    )
     levels: dict[str, int] = Field(description="the widths of the vectors' levels")
     files: dict[str, str] = Field(description="checksums")
 
 
-class Artefact:
+class Artifact:
     """A trained recommender, opened. Files are read, and their checksums looked at, when they are first needed."""
 
     def __init__(self, folder: Path, about: About, mapped: bool = True) -> None:
@@ -74,7 +76,7 @@ class Artefact:
     @classmethod
     def of(cls, folder: Path, about: About, model: Model, dataset: BundleDataset) -> Self:
         """One that was not written yet; `model` has the spare nodes."""
-        artefact = cls(folder, about)
+        artifact = cls(folder, about)
         pairs: dict[Relation, Pairs] = {"ub": dataset.train, "ui": dataset.ui, "bi": dataset.bi}
         graph = make_graph(pairs, about.users, about.bundles, about.items)
         recommender = model.recommender(graph)
@@ -83,19 +85,19 @@ class Artefact:
                 recommender = VectorRecommender.of(encode_all(model, graph))
         made: dict[str, Any] = {"model": model, "graph": graph, "recommender": recommender}
         made |= {"users": dataset.users, "bundles": dataset.bundles, "items": dataset.items}
-        artefact.__dict__.update(made)  # as if they had been read
-        return artefact
+        artifact.__dict__.update(made)  # as if they had been read
+        return artifact
 
     def __repr__(self) -> str:
-        return f"Artefact({self.about.model} on {self.about.data}, {self.folder})"
+        return f"Artifact({self.about.model} on {self.about.data}, {self.folder})"
 
     @property
-    def spare_user(self) -> int:
+    def unseen_user(self) -> int:
         """The user without an edge that stands for someone never seen."""
         return self.about.users
 
     @property
-    def spare_bundle(self) -> int:
+    def unseen_bundle(self) -> int:
         """The bundle without an item that stands for one never seen."""
         return self.about.bundles
 
@@ -172,14 +174,14 @@ class Artefact:
         return model.requires_grad_(False).eval()
 
     @property
-    def can_ask(self) -> bool:
+    def supports_whatif(self) -> bool:
         """Whether it can be asked what if."""
         kind = MODELS.get(self.about.model)
         return bool(self.about.levels) and kind is not None and issubclass(kind, Encoder) and bool(kind.relations)
 
-    def refuse_questions(self) -> None:
+    def require_whatif(self) -> None:
         """Refuse what-if where the model does not look at a graph."""
-        if not self.can_ask:
+        if not self.supports_whatif:
             raise InputError(
                 f"{self.about.model} does not look at a graph when it recommends, so an edit would change nothing: "
                 "what-if, explanations and newcomers need a model that does, for instance crosscbr or bgcn"
@@ -187,7 +189,7 @@ class Artefact:
 
     def encode(self, graph: BundleGraph) -> Embeddings:
         """The vectors on an edited graph: exact, by propagating anew; blanks are filled."""
-        self.refuse_questions()
+        self.require_whatif()
         assert isinstance(self.model, Encoder)
         return encode_all(self.model, graph)
 
@@ -203,7 +205,7 @@ class Artefact:
 
     @property
     def checksum(self) -> str:
-        """Of what it says about itself, all files' checksums included: two artefacts with the same one are the same."""
+        """Of what it says about itself, all files' checksums included: two artifacts with the same one are the same."""
         return about_checksum(self.about.model_dump(mode="json"))
 
     def _checked(self, name: str) -> bytes:
@@ -233,15 +235,15 @@ class Artefact:
         return Nodes(kind, count, tuple(ids) if ids else None, tuple(names) if names else None)
 
 
-def open_artefact(folder: str | Path, *, mapped: bool = True) -> Artefact:
-    """Open an artefact. One that is not whole, or was made by a newer version, is refused.
+def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
+    """Open an artifact. One that is not whole, or was made by a newer version, is refused.
 
     Mapped, it opens at once and needs its files for as long as it is used; otherwise they may change or go.
     """
     folder = Path(folder)
     path = folder / ABOUT
     if not path.exists():
-        raise InputError(f"{folder}: no artefact there (no {ABOUT}); expected a folder that clbr export made")
+        raise InputError(f"{folder}: no artifact there (no {ABOUT}); expected a folder that clbr export made")
     try:
         told = json.loads(read_bytes(path))
         layout, checksum = told["layout"], told.pop("checksum")
@@ -256,11 +258,11 @@ def open_artefact(folder: str | Path, *, mapped: bool = True) -> Artefact:
     about = About.make(told, str(path))
     if missing := [name for name in about.files if not (folder / name).exists()]:
         raise InputError(f"{folder}: {missing[0]} is missing; export it again")
-    return Artefact(folder, about, mapped)
+    return Artifact(folder, about, mapped)
 
 
 def about_checksum(told: dict[str, Any]) -> str:
-    """Of what an artefact says about itself."""
+    """Of what an artifact says about itself."""
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

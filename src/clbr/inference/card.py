@@ -15,7 +15,7 @@ def card(about: About, dataset: BundleDataset) -> str:
         f"# {about.model} on {about.data}",
         "",
         f"A recommender of bundles: {about.model} ({find_model(about.model).citation}), trained {way}, "
-        f"seed {about.seed}, with clbr {about.version}. The epoch ({about.best_epoch}) was chosen on tune.",
+        f"seed {about.seed}, with clbr {about.version}. The epoch ({about.best_epoch}) was chosen on validation.",
         "",
         "## Trained on what",
         "",
@@ -53,10 +53,10 @@ def _metrics(about: About) -> list[str]:
 
 def _diversity(about: About) -> list[str]:
     rows = [
-        "For some of the users with tune pairs: what is found, percent, and how much of their contents two neighbours "
+        "For some of the users with validation pairs: what is found, percent, and how much of their contents two neighbours "
         "in a list of 20 share.",
         "",
-        "| diversity | recall@20 on tune | shared contents |",
+        "| diversity | recall@20 on validation | shared contents |",
         "|---|---|---|",
     ]
     for share, found in about.diversity.items():

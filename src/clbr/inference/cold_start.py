@@ -13,7 +13,7 @@ from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import Embeddings, Encoder, Level
 
 TRUST = 0.6
-"""The part: on Youshu's tune pairs recall@20 falls from 28.84 to 28.77 with it, to 27.9 with 0.8, to 26.1 with 1."""
+"""The part: on Youshu's validation pairs recall@20 falls from 28.84 to 28.77 with it, to 27.9 with 0.8, to 26.1 with 1."""
 
 
 def filled(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
@@ -22,8 +22,8 @@ def filled(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> 
     bundles = {"ub": graph.ub.right_degrees, "bi": graph.bi.left_degrees}
     levels = {}
     for name, level in embeddings.levels.items():
-        known_users = _known(users, model.told_by(name, "users"))
-        known_bundles = _known(bundles, model.told_by(name, "bundles"))
+        known_users = _known(users, model.informative_relations(name, "users"))
+        known_bundles = _known(bundles, model.informative_relations(name, "bundles"))
         levels[name] = Level(
             _with_mean(level.users, known_users), _with_twins(level.bundles, known_bundles, graph), level.items
         )

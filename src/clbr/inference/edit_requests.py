@@ -13,12 +13,12 @@ from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
 from clbr.files import read_bytes
 from clbr.graph.edits import RELATIONS, EdgeEdits
-from clbr.inference.artifact import Artefact
+from clbr.inference.artifact import Artifact
 from clbr.inference.recommend import of_left
 
 
 def history_edits(
-    artefact: Artefact,
+    artifact: Artifact,
     user: int,
     *,
     add_items: tuple[int, ...] = (),
@@ -27,14 +27,14 @@ def history_edits(
     drop_bundles: tuple[int, ...] = (),
 ) -> EdgeEdits:
     """Edits of what a user has; those that contradict each other, or what she has, are refused by name."""
-    _refuse_contradiction(artefact, "item", add_items, drop_items)
-    _refuse_contradiction(artefact, "bundle", add_bundles, drop_bundles)
-    whose = f"user {artefact.users.id(user)}" if user != artefact.spare_user else "the newcomer"
+    _refuse_contradiction(artifact, "item", add_items, drop_items)
+    _refuse_contradiction(artifact, "bundle", add_bundles, drop_bundles)
+    whose = f"user {artifact.users.id(user)}" if user != artifact.unseen_user else "the newcomer"
     for kind, pairs, add, drop in (
-        ("item", artefact.graph.ui.pairs, add_items, drop_items),
-        ("bundle", artefact.graph.ub.pairs, add_bundles, drop_bundles),
+        ("item", artifact.graph.ui.pairs, add_items, drop_items),
+        ("bundle", artifact.graph.ub.pairs, add_bundles, drop_bundles),
     ):
-        _refuse_held(artefact, kind, of_left(pairs, user), add, drop, whose)
+        _refuse_held(artifact, kind, of_left(pairs, user), add, drop, whose)
     return EdgeEdits(
         add={"ui": _pairs(user, add_items), "ub": _pairs(user, add_bundles)},
         drop={"ui": _pairs(user, drop_items), "ub": _pairs(user, drop_bundles)},
@@ -42,16 +42,16 @@ def history_edits(
 
 
 def contents_edits(
-    artefact: Artefact, bundle: int, *, add_items: tuple[int, ...] = (), drop_items: tuple[int, ...] = ()
+    artifact: Artifact, bundle: int, *, add_items: tuple[int, ...] = (), drop_items: tuple[int, ...] = ()
 ) -> EdgeEdits:
     """Edits of what is in a bundle; those that contradict each other, or its contents, are refused by name."""
-    _refuse_contradiction(artefact, "item", add_items, drop_items)
-    whose = f"bundle {artefact.bundles.id(bundle)}" if bundle != artefact.spare_bundle else "the new bundle"
-    _refuse_held(artefact, "item", of_left(artefact.graph.bi.pairs, bundle), add_items, drop_items, whose)
+    _refuse_contradiction(artifact, "item", add_items, drop_items)
+    whose = f"bundle {artifact.bundles.id(bundle)}" if bundle != artifact.unseen_bundle else "the new bundle"
+    _refuse_held(artifact, "item", of_left(artifact.graph.bi.pairs, bundle), add_items, drop_items, whose)
     return EdgeEdits(add={"bi": _pairs(bundle, add_items)}, drop={"bi": _pairs(bundle, drop_items)})
 
 
-def read_edits(artefact: Artefact, path: Path) -> EdgeEdits:
+def read_edits(artifact: Artifact, path: Path) -> EdgeEdits:
     """Edits of a JSON file: {"add": {"ui": [[user id, item id], ...]}, "drop": ...}; ids as the outside knows them.
 
     Refused by name: unknown ids, a pair twice, adding one that is there, dropping one that is not.
@@ -66,7 +66,7 @@ def read_edits(artefact: Artefact, path: Path) -> EdgeEdits:
         edits: dict[str, dict[Relation, Pairs]] = {"add": {}, "drop": {}}
         for side, given in told.items():
             _refuse_other_keys("relation", given, RELATIONS)
-            edits[side] = {relation: _known_pairs(artefact, side, relation, pairs) for relation, pairs in given.items()}
+            edits[side] = {relation: _known_pairs(artifact, side, relation, pairs) for relation, pairs in given.items()}
     except InputError as error:
         raise InputError(f"{path}: not a file of edits ({error})") from None
     return EdgeEdits(**edits)
@@ -80,11 +80,11 @@ def _refuse_other_keys(what: str, told: object, known: tuple[str, ...]) -> None:
         raise InputError(f"unknown {what} '{min(strange)}', known: {', '.join(known)}")
 
 
-def _known_pairs(artefact: Artefact, side: str, relation: Relation, told: object) -> Pairs:
+def _known_pairs(artifact: Artifact, side: str, relation: Relation, told: object) -> Pairs:
     """The numbers of pairs of ids; one that cannot be added or dropped is refused by its ids."""
-    kinds = {"u": artefact.users, "b": artefact.bundles, "i": artefact.items}
+    kinds = {"u": artifact.users, "b": artifact.bundles, "i": artifact.items}
     left, right = (kinds[letter] for letter in relation)
-    there = artefact.graph.edges(relation).pairs
+    there = artifact.graph.edges(relation).pairs
     found: dict[tuple[int, int], None] = {}
     for given in told if isinstance(told, list) else [told]:
         if not isinstance(given, list) or len(given) != 2 or not all(type(id) in (str, int) for id in given):
@@ -105,8 +105,8 @@ def _pairs(left: int, rights: tuple[int, ...]) -> Pairs:
     return np.array([(left, right) for right in rights], np.int32).reshape(-1, 2)
 
 
-def _refuse_contradiction(artefact: Artefact, kind: str, add: tuple[int, ...], drop: tuple[int, ...]) -> None:
-    nodes = artefact.nodes(kind)  # type: ignore[arg-type]
+def _refuse_contradiction(artifact: Artifact, kind: str, add: tuple[int, ...], drop: tuple[int, ...]) -> None:
+    nodes = artifact.nodes(kind)  # type: ignore[arg-type]
     for what, given in (("added", add), ("dropped", drop)):
         if len(set(given)) < len(given):
             twice = next(node for node in given if given.count(node) > 1)
@@ -116,9 +116,9 @@ def _refuse_contradiction(artefact: Artefact, kind: str, add: tuple[int, ...], d
 
 
 def _refuse_held(
-    artefact: Artefact, kind: str, held: NDArray[np.int32], add: tuple[int, ...], drop: tuple[int, ...], whose: str
+    artifact: Artifact, kind: str, held: NDArray[np.int32], add: tuple[int, ...], drop: tuple[int, ...], whose: str
 ) -> None:
-    nodes = artefact.nodes(kind)  # type: ignore[arg-type]
+    nodes = artifact.nodes(kind)  # type: ignore[arg-type]
     if there := [node for node in add if node in held]:
         raise InputError(f"{whose} has {kind} {nodes.id(there[0])} already, so adding it would change nothing")
     if missing := [node for node in drop if node not in held]:

@@ -15,8 +15,8 @@ from torch import Tensor
 from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
 from clbr.graph.edits import EdgeEdits
-from clbr.inference.artifact import Artefact
-from clbr.inference.recommend import of_left, refuse_k
+from clbr.inference.artifact import Artifact
+from clbr.inference.recommend import of_left, require_k
 from clbr.inference.smallest import smallest
 from clbr.inference.whatif import State, edited, factual
 from clbr.models.base import Level
@@ -56,7 +56,7 @@ class Explanation:
     edits: EdgeEdits | None
     things: list[Thing]
     swaps: list[Swap]
-    place_after: int | None
+    rank_after: int | None
     tried: int
     out_of_budget: bool
     """Whether nothing was found because the budget was spent, and not because nothing more was to be tried."""
@@ -66,25 +66,25 @@ Order = Callable[[State, int, int, int, Sequence[Thing]], list[Thing]]
 """Puts the things of a user into an order of promise for (state, user, bundle, k)."""
 
 
-def place_of(state: State, user: int, bundle: int) -> int:
+def rank_of(state: State, user: int, bundle: int) -> int:
     """Where a bundle stands in a user's list, from 1; what she has chosen is in nobody's way."""
     scores = state.scores(user)
     own = scores[bundle].clone()
-    scores[[state.artefact.spare_bundle, *of_left(state.graph.ub.pairs, user)]] = -torch.inf
+    scores[[state.artifact.unseen_bundle, *of_left(state.graph.ub.pairs, user)]] = -torch.inf
     return 1 + int((scores > own).sum() + (scores[:bundle] == own).sum())
 
 
 def why(
-    artefact: Artefact, user: int, bundle: int, k: int = 20, *, budget: int = BUDGET, order: Order | None = None
+    artifact: Artifact, user: int, bundle: int, k: int = 20, *, budget: int = BUDGET, order: Order | None = None
 ) -> Explanation:
     """The smallest part of a user's history without which a bundle would not be among her first k."""
-    state, place = _asked(artefact, user, bundle, k)
+    state, place = _asked(artifact, user, bundle, k)
     if place > k:
         raise InputError(
-            f"{_named(artefact, bundle)} is at place {place:,} of user {artefact.users.id(user)}'s list, not among the "
+            f"{_named(artifact, bundle)} is at place {place:,} of user {artifact.users.id(user)}'s list, not among the "
             f"first {k}: ask what it would take to bring it there"
         )
-    looked_at = find_model(artefact.about.model).relations
+    looked_at = find_model(artifact.about.model).relations
     things = [
         Thing(relation, int(node))
         for relation, edges in (("ui", state.graph.ui), ("ub", state.graph.ub))
@@ -94,7 +94,7 @@ def why(
     ordered = (order or by_influence)(state, user, bundle, k, things)
 
     def takes_it_out(chosen: list[Thing]) -> bool:
-        return place_of(edited(artefact, history(user, drop=chosen)), user, bundle) > k
+        return rank_of(edited(artifact, history(user, drop=chosen)), user, bundle) > k
 
     found = smallest(ordered, takes_it_out, budget)
     edits = history(user, drop=found.chosen) if found.chosen else None
@@ -102,7 +102,7 @@ def why(
 
 
 def what_it_takes(
-    artefact: Artefact,
+    artifact: Artifact,
     user: int,
     bundle: int,
     k: int = 20,
@@ -112,17 +112,17 @@ def what_it_takes(
     order: Order | None = None,
 ) -> Explanation:
     """The smallest additions to a user's history, or swaps in a bundle, that bring it among her first k."""
-    state, place = _asked(artefact, user, bundle, k)
+    state, place = _asked(artifact, user, bundle, k)
     if place <= k:
         raise InputError(
-            f"{_named(artefact, bundle)} is at place {place} of user {artefact.users.id(user)}'s list already; ask why"
+            f"{_named(artifact, bundle)} is at place {place} of user {artifact.users.id(user)}'s list already; ask why"
         )
     if of == "contents":
         return _swaps(state, user, bundle, k, place, budget)
     ordered = _additions(state, user, bundle, k, order)
 
     def brings_it_in(chosen: list[Thing]) -> bool:
-        return place_of(edited(artefact, history(user, add=chosen)), user, bundle) <= k
+        return rank_of(edited(artifact, history(user, add=chosen)), user, bundle) <= k
 
     found = smallest(ordered, brings_it_in, budget)
     edits = history(user, add=found.chosen) if found.chosen else None
@@ -156,7 +156,7 @@ def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Ten
 
 def rival_of(state: State, user: int, bundle: int, k: int) -> int:
     """The bundle that would take its place among the first k, or that holds the place it would have to take."""
-    edge = state.ranking(user, min(k + 1, state.artefact.about.bundles))
+    edge = state.ranking(user, min(k + 1, state.artifact.about.bundles))
     others = [place.bundle for place in edge if place.bundle != bundle]
     return others[:k][-1] if others else bundle
 
@@ -168,7 +168,7 @@ def _gradient(level: Level, bundle: int, rival: int) -> Tensor:
 def _additions(state: State, user: int, bundle: int, k: int, order: Order | None) -> list[Thing]:
     """What could be added to her history, the most promising of it, in order."""
     items, bundles = influence(state, user, bundle, k)
-    looked_at = find_model(state.artefact.about.model).relations
+    looked_at = find_model(state.artifact.about.model).relations
     things: list[Thing] = []
     for relation, values, edges in (("ui", items, state.graph.ui), ("ub", bundles, state.graph.ub)):
         if relation not in looked_at:
@@ -176,7 +176,7 @@ def _additions(state: State, user: int, bundle: int, k: int, order: Order | None
         values = values.clone()
         values[of_left(edges.pairs, user).astype(np.int64)] = -torch.inf
         if relation == "ub":  # choosing it is not an answer, and the spare one is nothing to choose
-            values[[bundle, state.artefact.spare_bundle]] = -torch.inf
+            values[[bundle, state.artifact.unseen_bundle]] = -torch.inf
         best = values.topk(min(CANDIDATES, len(values)))
         things += [
             Thing(relation, int(node))
@@ -188,10 +188,10 @@ def _additions(state: State, user: int, bundle: int, k: int, order: Order | None
 
 def _swaps(state: State, user: int, bundle: int, k: int, place: int, budget: int) -> Explanation:
     """Put items that fit the user in the place of those of the bundle that fit her least."""
-    artefact = state.artefact
-    if "bi" not in find_model(artefact.about.model).relations:
+    artifact = state.artifact
+    if "bi" not in find_model(artifact.about.model).relations:
         raise InputError(
-            f"{artefact.about.model} does not look at what is in a bundle: ask for additions to her history"
+            f"{artifact.about.model} does not look at what is in a bundle: ask for additions to her history"
         )
     fit = torch.zeros(state.graph.items)
     for level in state.embeddings.levels.values():
@@ -206,7 +206,7 @@ def _swaps(state: State, user: int, bundle: int, k: int, place: int, budget: int
     swaps = [Swap(int(old), int(new)) for old, new in zip(leaving, coming, strict=False)]
 
     def brings_it_in(chosen: list[Swap]) -> bool:
-        return place_of(edited(artefact, _contents(bundle, chosen)), user, bundle) <= k
+        return rank_of(edited(artifact, _contents(bundle, chosen)), user, bundle) <= k
 
     found = smallest(swaps, brings_it_in, budget)
     edits = _contents(bundle, found.chosen) if found.chosen else None
@@ -229,24 +229,24 @@ def _explained(
     """The answer, seen to hold once more."""
     after = None
     if edits is not None:
-        after = place_of(edited(state.artefact, edits), user, bundle)
+        after = rank_of(edited(state.artifact, edits), user, bundle)
         if (after > k) != (question == "why"):
             raise RuntimeError(f"edits that were seen to do it do not: place {after} of {k}")
     spent = edits is None and tried >= budget
     return Explanation(question, user, bundle, k, place, edits, things, swaps, after, tried, spent)
 
 
-def _asked(artefact: Artefact, user: int, bundle: int, k: int) -> tuple[State, int]:
+def _asked(artifact: Artifact, user: int, bundle: int, k: int) -> tuple[State, int]:
     """Things as they are, and the bundle's place in the user's list; refused if she has chosen it."""
-    refuse_k(artefact, k)
-    state = factual(artefact)
+    require_k(artifact, k)
+    state = factual(artifact)
     if bundle in of_left(state.graph.ub.pairs, user):
-        raise InputError(f"user {artefact.users.id(user)} has chosen {_named(artefact, bundle)}; it is not recommended")
-    return state, place_of(state, user, bundle)
+        raise InputError(f"user {artifact.users.id(user)} has chosen {_named(artifact, bundle)}; it is not recommended")
+    return state, rank_of(state, user, bundle)
 
 
-def _named(artefact: Artefact, bundle: int) -> str:
-    return f"bundle {artefact.bundles.id(bundle)}"
+def _named(artifact: Artifact, bundle: int) -> str:
+    return f"bundle {artifact.bundles.id(bundle)}"
 
 
 def history(user: int, *, add: Sequence[Thing] = (), drop: Sequence[Thing] = ()) -> EdgeEdits:

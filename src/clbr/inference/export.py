@@ -1,4 +1,4 @@
-"""Making an artefact of a run."""
+"""Making an artifact of a run."""
 
 import json
 from hashlib import sha256
@@ -16,7 +16,7 @@ from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.files import refuse_occupied, whole_folder, write_synced
+from clbr.files import atomic_folder, require_free, write_synced
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import (
     ABOUT,
@@ -27,7 +27,7 @@ from clbr.inference.artifact import (
     VECTORS,
     WEIGHTS,
     About,
-    Artefact,
+    Artifact,
     about_checksum,
     encode_all,
     make_graph,
@@ -49,7 +49,7 @@ def export(
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
 ) -> Path:
-    """Make an artefact of a run at its best epoch; whole or not at all. `force` replaces an artefact, nothing else.
+    """Make an artifact of a run at its best epoch; whole or not at all. `force` replaces an artifact, nothing else.
 
     `data` is the data set, or where it lies now, if the run does not know.
     """
@@ -57,7 +57,7 @@ def export(
 
     run, out = Path(run), Path(out)
     config = read_config(run)
-    refuse_occupied(out, force, is_artefact)  # before minutes of work, not after
+    require_free(out, force, is_artifact)  # before minutes of work, not after
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
@@ -81,30 +81,32 @@ def export(
         bundles=len(dataset.bundles),
         items=len(dataset.items),
         best_epoch=best["number"],
-        tune={name: best["tune"][name] for name in HEADLINE if name in best["tune"]},
+        validation={name: best["validation"][name] for name in HEADLINE if name in best["validation"]},
         test={name: result[name] for name in HEADLINE} if result else {},
         segments=_segments(result, dataset) if result else {},
         levels=levels,
         files={},
     )
-    if len(dataset.tune):
-        some = np.unique(dataset.tune[:, 0])
+    if len(dataset.validation):
+        some = np.unique(dataset.validation[:, 0])
         some = generator(config.seed, "users of diversity").permutation(some)[:DIVERSITY_USERS]
-        inside = Artefact.of(out, about, wide, dataset)
-        cost = diversity_cost(inside, dataset.tune[np.isin(dataset.tune[:, 0], some)], min(20, len(dataset.bundles)))
+        inside = Artifact.of(out, about, wide, dataset)
+        cost = diversity_cost(
+            inside, dataset.validation[np.isin(dataset.validation[:, 0], some)], min(20, len(dataset.bundles))
+        )
         about = about.model_copy(update={"diversity": cost})
     files[CARD] = card(about, dataset).encode()
     about = about.model_copy(update={"files": {name: sha256(content).hexdigest() for name, content in files.items()}})
     content = about.model_dump(mode="json")
     files[ABOUT] = (json.dumps(content | {"checksum": about_checksum(content)}, indent=2) + "\n").encode()
-    with whole_folder(out, force, is_artefact) as folder:
+    with atomic_folder(out, force, is_artifact) as folder:
         for name, content_ in files.items():
             write_synced(folder / name, content_)
     return out
 
 
-def is_artefact(folder: Path) -> bool:
-    """Whether a folder holds an artefact and nothing else: what `force` may replace."""
+def is_artifact(folder: Path) -> bool:
+    """Whether a folder holds an artifact and nothing else: what `force` may replace."""
     known = {ABOUT, CARD, VECTORS, WEIGHTS, GRAPH, *(f"{kind}s.json" for kind in KINDS)}
     return (folder / ABOUT).exists() and all(path.name in known and path.is_file() for path in folder.iterdir())
 

@@ -1,4 +1,4 @@
-"""Recommendations of an artefact: for a user, for someone never seen, for everyone."""
+"""Recommendations of an artifact: for a user, for someone never seen, for everyone."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from torch import Tensor
 from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.ranking import rank, top
-from clbr.files import write_whole
-from clbr.inference.artifact import Artefact
+from clbr.files import write_atomic
+from clbr.inference.artifact import Artifact
 from clbr.models.base import Recommender
 
 POOL = 5
@@ -31,7 +31,7 @@ class Place:
 
 
 def recommend(
-    artefact: Artefact,
+    artifact: Artifact,
     user: int,
     k: int = 20,
     *,
@@ -45,15 +45,15 @@ def recommend(
     What she has chosen is left out unless `keep_chosen`. Only bundles of `allow` are listed, if it is given, and none
     of `deny`. `diversity` from 0 to 1 trades score for bundles that share less of their contents with those above them.
     """
-    if not 0 <= user < artefact.about.users:
-        raise InputError(f"user {user}: expected a number from 0 to {artefact.about.users - 1}")
-    scores = artefact.recommender.scores(torch.tensor([user]))[0]
-    chosen = () if keep_chosen else chosen_by(artefact, user)
-    return best(artefact, scores, k, chosen=chosen, allow=allow, deny=deny, diversity=diversity)
+    if not 0 <= user < artifact.about.users:
+        raise InputError(f"user {user}: expected a number from 0 to {artifact.about.users - 1}")
+    scores = artifact.recommender.scores(torch.tensor([user]))[0]
+    chosen = () if keep_chosen else chosen_by(artifact, user)
+    return best(artifact, scores, k, chosen=chosen, allow=allow, deny=deny, diversity=diversity)
 
 
 def best(
-    artefact: Artefact,
+    artifact: Artifact,
     scores: Tensor,
     k: int,
     *,
@@ -63,30 +63,30 @@ def best(
     diversity: float = 0.0,
 ) -> list[Place]:
     """The k best bundles by (bundles,) scores."""
-    refuse_k(artefact, k)
+    require_k(artifact, k)
     if not 0 <= diversity <= 1:
         raise InputError(f"diversity {diversity}: expected a number from 0 (by score alone) to 1")
     scores = scores.clone()
-    scores[[artefact.spare_bundle, *chosen, *deny]] = -torch.inf
+    scores[[artifact.unseen_bundle, *chosen, *deny]] = -torch.inf
     if allow is not None:
         others = torch.ones(len(scores), dtype=torch.bool)
         others[list(allow)] = False
         scores[others] = -torch.inf
-    wanted = k if not diversity else min(POOL * k, artefact.about.bundles)
+    wanted = k if not diversity else min(POOL * k, artifact.about.bundles)
     found = top(scores[None], wanted)[0]
     found = found[found >= 0]
     if diversity and len(found):
-        found = _diverse(artefact, found, scores[found], k, diversity)
+        found = _diverse(artifact, found, scores[found], k, diversity)
     return [Place(*place) for place in zip(found.tolist(), scores[found].tolist(), strict=True)]
 
 
-def _diverse(artefact: Artefact, candidates: Tensor, scores: Tensor, k: int, diversity: float) -> Tensor:
+def _diverse(artifact: Artifact, candidates: Tensor, scores: Tensor, k: int, diversity: float) -> Tensor:
     """Maximal marginal relevance: each place goes to the best of score less overlap with what stands above.
 
     Scores are scaled to [0, 1] over the candidates; the overlap of two bundles is the share of their items that both
     have (Jaccard).
     """
-    overlap = shared_contents(artefact, candidates.numpy())
+    overlap = shared_contents(artifact, candidates.numpy())
     spread = float(scores.max() - scores.min()) or 1.0
     worth = ((scores - scores.min()) / spread).numpy()
     chosen: list[int] = []
@@ -101,16 +101,16 @@ def _diverse(artefact: Artefact, candidates: Tensor, scores: Tensor, k: int, div
     return candidates[chosen]
 
 
-def shared_contents(artefact: Artefact, bundles: NDArray[np.int64]) -> NDArray[np.float64]:
+def shared_contents(artifact: Artifact, bundles: NDArray[np.int64]) -> NDArray[np.float64]:
     """For each two of these bundles the share of their items that both have."""
-    contents = artefact.contents[bundles]
+    contents = artifact.contents[bundles]
     both = np.asarray((contents @ contents.T).todense(), np.float64)
     sizes = both.diagonal()
     return both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1)
 
 
 def diversity_cost(
-    artefact: Artefact, wanted: Pairs, k: int = 20, shares: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5)
+    artifact: Artifact, wanted: Pairs, k: int = 20, shares: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5)
 ) -> dict[str, dict[str, float]]:
     """What diversity costs: for these pairs' users the recall at k, and how much their lists' neighbours share."""
     users = np.unique(wanted[:, 0])
@@ -118,42 +118,42 @@ def diversity_cost(
     for share in shares:
         recalls, shared = [], []
         for user in users.tolist():
-            listed = np.array([place.bundle for place in recommend(artefact, user, k, diversity=share)])
+            listed = np.array([place.bundle for place in recommend(artifact, user, k, diversity=share)])
             recalls.append(np.isin(of_left(wanted, user), listed).mean())
-            both = shared_contents(artefact, listed)
+            both = shared_contents(artifact, listed)
             shared.append(np.diagonal(both, 1).mean() if len(listed) > 1 else 0.0)
         found[f"{share:g}"] = {"recall@20": float(np.mean(recalls)), "shared contents": float(np.mean(shared))}
     return found
 
 
 def recommend_all(
-    artefact: Artefact, out: Path, k: int = 20, progress: Callable[[int], None] = lambda users: None
+    artifact: Artifact, out: Path, k: int = 20, progress: Callable[[int], None] = lambda users: None
 ) -> int:
     """Every user's k best bundles that she has not chosen, as a Parquet file; gives the number of rows."""
-    refuse_k(artefact, k)
-    users = np.arange(artefact.about.users)
-    known = _Known(artefact)
-    ranking = rank(known, users, k, exclude=artefact.chosen, progress=progress)
+    require_k(artifact, k)
+    users = np.arange(artifact.about.users)
+    known = _Known(artifact)
+    ranking = rank(known, users, k, exclude=artifact.chosen, progress=progress)
     user, place = np.nonzero(ranking >= 0)
     bundle = ranking[user, place]
     frame = pl.DataFrame(
         {
-            "user": _ids(artefact.users.ids, user),
+            "user": _ids(artifact.users.ids, user),
             "place": (place + 1).astype(np.int32),
-            "bundle": _ids(artefact.bundles.ids, bundle),
+            "bundle": _ids(artifact.bundles.ids, bundle),
         }
     )
     content = BytesIO()
     frame.write_parquet(content)
-    write_whole(out, content.getvalue())
+    write_atomic(out, content.getvalue())
     return len(frame)
 
 
 class _Known(Recommender):
-    """The artefact's recommender without the spare bundle."""
+    """The artifact's recommender without the spare bundle."""
 
-    def __init__(self, artefact: Artefact) -> None:
-        self.inner, self.bundles = artefact.recommender, artefact.about.bundles
+    def __init__(self, artifact: Artifact) -> None:
+        self.inner, self.bundles = artifact.recommender, artifact.about.bundles
 
     def scores(self, users: Tensor) -> Tensor:
         return self.inner.scores(users)[:, : self.bundles]
@@ -165,9 +165,9 @@ def _ids(ids: tuple[str, ...] | None, numbers: NDArray[np.int64]) -> pl.Series:
     return pl.Series(ids).gather(numbers)
 
 
-def chosen_by(artefact: Artefact, user: int) -> NDArray[np.int32]:
+def chosen_by(artifact: Artifact, user: int) -> NDArray[np.int32]:
     """The bundles that a user has chosen."""
-    return of_left(artefact.chosen, user)
+    return of_left(artifact.chosen, user)
 
 
 def of_left(pairs: NDArray[np.int32], left: int) -> NDArray[np.int32]:
@@ -176,7 +176,7 @@ def of_left(pairs: NDArray[np.int32], left: int) -> NDArray[np.int32]:
     return pairs[start:end, 1]
 
 
-def refuse_k(artefact: Artefact, k: int) -> None:
+def require_k(artifact: Artifact, k: int) -> None:
     """Refuse a list that is longer than there are bundles."""
-    if not 1 <= k <= artefact.about.bundles:
-        raise InputError(f"top {k}: expected 1 to {artefact.about.bundles}, as many bundles as there are")
+    if not 1 <= k <= artifact.about.bundles:
+        raise InputError(f"top {k}: expected 1 to {artifact.about.bundles}, as many bundles as there are")

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from clbr.errors import InputError
-from clbr.inference.artifact import Artefact
+from clbr.inference.artifact import Artifact
 from clbr.inference.edit_requests import contents_edits
 from clbr.inference.explain import Swap
-from clbr.inference.recommend import of_left, refuse_k
+from clbr.inference.recommend import of_left, require_k
 from clbr.inference.whatif import State, audience, edited, factual
 from clbr.models.registry import find_model
 
@@ -47,7 +47,7 @@ class Suggestions:
 
 
 def suggest(
-    artefact: Artefact,
+    artifact: Artifact,
     bundle: int,
     k: int = 20,
     *,
@@ -56,19 +56,19 @@ def suggest(
     count: int = 5,
 ) -> Suggestions:
     """The swaps, each one by itself, that gain a bundle the most audience, beside edits that it has already."""
-    refuse_k(artefact, k)
-    artefact.refuse_questions()
-    if "bi" not in find_model(artefact.about.model).relations:
-        raise InputError(f"{artefact.about.model} does not look at what is in a bundle: no swap would change anything")
-    edits = contents_edits(artefact, bundle, add_items=add_items, drop_items=drop_items)
-    state = edited(artefact, edits) if add_items or drop_items else factual(artefact)
+    require_k(artifact, k)
+    artifact.require_whatif()
+    if "bi" not in find_model(artifact.about.model).relations:
+        raise InputError(f"{artifact.about.model} does not look at what is in a bundle: no swap would change anything")
+    edits = contents_edits(artifact, bundle, add_items=add_items, drop_items=drop_items)
+    state = edited(artifact, edits) if add_items or drop_items else factual(artifact)
     now = len(audience(state, bundle, k))
     found = []
     for swap in _promising(state, bundle, k, avoid=drop_items):
         # An item that comes and goes again is no edit at all.
         added = (*(item for item in add_items if item != swap.old), swap.new)
         dropped = drop_items if swap.old in add_items else (*drop_items, swap.old)
-        there = edited(artefact, contents_edits(artefact, bundle, add_items=added, drop_items=dropped))
+        there = edited(artifact, contents_edits(artifact, bundle, add_items=added, drop_items=dropped))
         found.append(Suggestion(swap, len(audience(there, bundle, k))))
     best = sorted((one for one in found if one.audience > now), key=lambda one: -one.audience)[:count]
     return Suggestions(bundle, k, now, best)
@@ -113,11 +113,11 @@ def _readers(leads: Tensor, width: Tensor) -> Tensor:
 
 def _leads(state: State, bundle: int, k: int) -> Tensor:
     """For each user the bundle's score less that of the last who would be before it among her first k."""
-    leads = torch.empty(state.artefact.about.users)
+    leads = torch.empty(state.artifact.about.users)
     for start, scores, mine in state.blocks():
         own = scores[:, bundle].clone()
         scores[mine[:, 0], mine[:, 1]] = -torch.inf
-        scores[:, [bundle, state.artefact.spare_bundle]] = -torch.inf
+        scores[:, [bundle, state.artifact.unseen_bundle]] = -torch.inf
         edge = scores.topk(min(k, scores.shape[1]), dim=1).values[:, -1]
         leads[start : start + len(scores)] = own - edge
         leads[start + mine[mine[:, 1] == bundle, 0]] = torch.inf  # she has it: nothing is to be won

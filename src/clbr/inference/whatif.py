@@ -1,4 +1,4 @@
-"""What if? An artefact and edits in, the difference out. Exact for the trained parameters: propagated anew.
+"""What if? An artifact and edits in, the difference out. Exact for the trained parameters: propagated anew.
 
 The parameters stay as they were trained: the answer is what the model makes of another history or of other contents,
 not what a model trained on them would make.
@@ -16,8 +16,8 @@ from torch import Tensor
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.graph.edits import RELATIONS, EdgeEdits, without_effect
 from clbr.graph.graph import BundleGraph
-from clbr.inference.artifact import Artefact
-from clbr.inference.recommend import Place, best, of_left, refuse_k
+from clbr.inference.artifact import Artifact
+from clbr.inference.recommend import Place, best, of_left, require_k
 from clbr.models.base import Embeddings
 from clbr.models.registry import find_model
 
@@ -31,7 +31,7 @@ KEPT = 64
 class State:
     """The graph and the model's vectors on it, before or after edits."""
 
-    artefact: Artefact
+    artifact: Artifact
     graph: BundleGraph
     embeddings: Embeddings
     found_places: dict[int, NDArray[np.int64]] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class State:
         return self.found_places[bundle]
 
     def _places(self, bundle: int) -> NDArray[np.int64]:
-        places = torch.empty(self.artefact.about.users, dtype=torch.int64)
+        places = torch.empty(self.artifact.about.users, dtype=torch.int64)
         for start, scores, mine in self.blocks():
             own = scores[:, bundle].clone()[:, None]
             scores[mine[:, 0], mine[:, 1]] = -torch.inf
-            scores[:, self.artefact.spare_bundle] = -torch.inf  # it is in nobody's way
+            scores[:, self.artifact.unseen_bundle] = -torch.inf  # it is in nobody's way
             above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # each looked at once
             places[start : start + len(scores)] = 1 + above
             places[start + mine[mine[:, 1] == bundle, 0]] = 0
@@ -78,7 +78,7 @@ class State:
 
         Gives the first of them, their (n, bundles) scores, and (row, bundle) pairs of what they have chosen.
         """
-        users, chosen = self.artefact.about.users, self.graph.ub.pairs
+        users, chosen = self.artifact.about.users, self.graph.ub.pairs
         for start in range(0, users, BLOCK):
             end = min(start + BLOCK, users)
             scores = self.users[start:end] @ self.bundles.T
@@ -87,28 +87,28 @@ class State:
 
     def ranking(self, user: int, k: int) -> list[Place]:
         """Her k best bundles that she has not chosen here."""
-        return best(self.artefact, self.scores(user), k, chosen=of_left(self.graph.ub.pairs, user))
+        return best(self.artifact, self.scores(user), k, chosen=of_left(self.graph.ub.pairs, user))
 
 
-def factual(artefact: Artefact) -> State:
+def factual(artifact: Artifact) -> State:
     """Things as they are."""
-    artefact.refuse_questions()
-    if "factual" not in artefact.__dict__:
-        artefact.__dict__["factual"] = State(artefact, artefact.graph, artefact.embeddings)
-    state: State = artefact.__dict__["factual"]
+    artifact.require_whatif()
+    if "factual" not in artifact.__dict__:
+        artifact.__dict__["factual"] = State(artifact, artifact.graph, artifact.embeddings)
+    state: State = artifact.__dict__["factual"]
     return state
 
 
-def edited(artefact: Artefact, edits: EdgeEdits) -> State:
+def edited(artifact: Artifact, edits: EdgeEdits) -> State:
     """Things as they would be."""
-    artefact.refuse_questions()
-    graph = edits.apply(artefact.graph)
-    return State(artefact, graph, artefact.encode(graph))
+    artifact.require_whatif()
+    graph = edits.apply(artifact.graph)
+    return State(artifact, graph, artifact.encode(graph))
 
 
-def idle(artefact: Artefact, edits: EdgeEdits) -> list[str]:
+def idle(artifact: Artifact, edits: EdgeEdits) -> list[str]:
     """What of the edits cannot have an effect, in words."""
-    model = artefact.about.model
+    model = artifact.about.model
     ignored = [relation for relation in RELATIONS if relation not in find_model(model).relations]
     return [without_effect(model, relation) for relation in ignored if edits.touches(relation)]
 
@@ -134,10 +134,10 @@ class UserAnswer:
     moves: list[Move]
 
 
-def ask_user(artefact: Artefact, user: int, edits: EdgeEdits, k: int = 20) -> UserAnswer:
+def ask_user(artifact: Artifact, user: int, edits: EdgeEdits, k: int = 20) -> UserAnswer:
     """What a user would be recommended after the edits."""
-    refuse_k(artefact, k)
-    then, now = factual(artefact), edited(artefact, edits)
+    require_k(artifact, k)
+    then, now = factual(artifact), edited(artifact, edits)
     before, after = then.ranking(user, k), now.ranking(user, k)
     was = {place.bundle: number for number, place in enumerate(before, start=1)}
     is_now = {place.bundle: number for number, place in enumerate(after, start=1)}
@@ -179,12 +179,12 @@ class BundleAnswer:
         return np.setdiff1d(self.before, self.after)
 
 
-def ask_bundle(artefact: Artefact, bundle: int, edits: EdgeEdits, k: int = 20) -> BundleAnswer:
+def ask_bundle(artifact: Artifact, bundle: int, edits: EdgeEdits, k: int = 20) -> BundleAnswer:
     """Whom a bundle would be recommended to after the edits."""
-    refuse_k(artefact, k)
-    then, now = factual(artefact), edited(artefact, edits)
+    require_k(artifact, k)
+    then, now = factual(artifact), edited(artifact, edits)
     before, after = audience(then, bundle, k), audience(now, bundle, k)
-    segment = segment_users(artefact.chosen, artefact.about.users)
+    segment = segment_users(artifact.chosen, artifact.about.users)
     segments: dict[str, Change] = {
         name: Change(
             int((segment == number).sum()),

@@ -36,13 +36,13 @@ class Floor(Recommender):
 class Triples:
     """Choices and, for each, things not chosen: (n,) lefts, (n,) chosen, (n, k) not chosen."""
 
-    left: Tensor
-    chosen: Tensor
-    others: Tensor
+    users: Tensor
+    positives: Tensor
+    negatives: Tensor
 
     def to(self, device: torch.device) -> "Triples":
         """The same, there."""
-        return Triples(self.left.to(device), self.chosen.to(device), self.others.to(device))
+        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device))
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Embeddings:
 
     def task_scores(self, relation: Relation, triples: Triples) -> tuple[Tensor, Tensor]:
         """The scores of the chosen, (n, 1), and of the others, (n, k)."""
-        right = torch.cat([triples.chosen[:, None], triples.others], dim=1)
-        scores = self.relevance(relation, triples.left, right)
+        right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)
+        scores = self.relevance(relation, triples.users, right)
         return scores[:, :1], scores[:, 1:]
 
     def joined(self, kind: Literal["users", "bundles"]) -> Tensor:
@@ -112,7 +112,7 @@ class Embeddings:
 class ModelConfig(Config):
     """What every trainable model can be told."""
 
-    dimension: int = Field(64, ge=1, le=8192, description="length of the node vectors")
+    dim: int = Field(64, ge=1, le=8192, description="length of the node vectors")
     init: Literal["normal", "xavier"] = Field("xavier", description="how parameters begin: N(0, 0.1) or Xavier uniform")
 
 
@@ -160,7 +160,7 @@ class Encoder(Model):
     """A model that turns a graph into vectors. Counterfactual views and what-if need one."""
 
     @classmethod
-    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """The relations that a level's users, or bundles, are known by: one without edges in them is a blank there."""
         return cls.relations or ("ub",)  # what it learned from
 

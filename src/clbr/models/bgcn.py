@@ -37,7 +37,7 @@ class BGCN(Encoder):
 
     def __init__(self, config: BGCNConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        d = config.dimension
+        d = config.dim
         self.users = nn.Parameter(torch.empty(users, d))
         self.bundles = nn.Parameter(torch.empty(bundles, d))
         self.items = nn.Parameter(torch.empty(items, d))
@@ -46,7 +46,7 @@ class BGCN(Encoder):
         self.bundle_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
 
     @classmethod
-    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """On the item level by items; on the bundle level users by choices, bundles by shared items as well."""
         if level == "item":
             return ("ui", "bi")
@@ -88,9 +88,9 @@ class BGCN(Encoder):
         """BPR, and the squared length of the batch's vectors if that has a weight."""
         losses = super().task_losses(embeddings, batch)
         if self.config.l2:
-            bundles = torch.cat([batch.ub.chosen, batch.ub.others.flatten()])
+            bundles = torch.cat([batch.ub.positives, batch.ub.negatives.flatten()])
             levels = embeddings.levels.values()
-            vectors = [x for level in levels for x in (level.users[batch.ub.left], level.bundles[bundles])]
+            vectors = [x for level in levels for x in (level.users[batch.ub.users], level.bundles[bundles])]
             losses["l2"] = self.config.l2 / 2 * torch.stack([x.square().sum() for x in vectors]).sum()
         return losses
 

@@ -39,7 +39,7 @@ class BundleNet(Encoder):
 
     def __init__(self, config: BundleNetConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        d = config.dimension
+        d = config.dim
         self.users = nn.Parameter(torch.empty(users, d))
         self.bundles = nn.Parameter(torch.empty(bundles, d))
         self.items = nn.Parameter(torch.empty(items, d))
@@ -54,7 +54,7 @@ class BundleNet(Encoder):
         """Without the batch's choices: only user-bundle is weighted anew."""
         if not self.config.hide_choices:
             return graph
-        return graph.replaced(ub=graph.ub.without(batch.ub.left, batch.ub.chosen))
+        return graph.replaced(ub=graph.ub.without(batch.ub.users, batch.ub.positives))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Convolve; the output is every layer's vectors, next to each other."""

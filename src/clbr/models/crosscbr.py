@@ -22,7 +22,7 @@ class CrossCBRConfig(ModelConfig):
     """Settings of CrossCBR."""
 
     layers: int = Field(1, ge=1, description="rounds of propagation on each level")
-    contrast: float = Field(0.04, ge=0, description="weight of the contrastive loss")
+    contrastive_weight: float = Field(0.04, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.25, gt=0, description="of the contrastive loss")
     augmentation: Literal["edges", "messages", "none"] = Field("edges", description="dropout of edges, messages, none")
     item_dropout: float = Field(0.2, ge=0, lt=1, description="on user-item")
@@ -40,12 +40,12 @@ class CrossCBR(Encoder):
 
     def __init__(self, config: CrossCBRConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        self.users = nn.Parameter(torch.empty(users, config.dimension))
-        self.bundles = nn.Parameter(torch.empty(bundles, config.dimension))
-        self.items = nn.Parameter(torch.empty(items, config.dimension))
+        self.users = nn.Parameter(torch.empty(users, config.dim))
+        self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
+        self.items = nn.Parameter(torch.empty(items, config.dim))
 
     @classmethod
-    def told_by(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """On the item level by items, on the bundle level by choices."""
         return ("ui", "bi") if level == "item" else ("ub",)
 
@@ -85,9 +85,9 @@ class CrossCBR(Encoder):
         """BPR, and the contrast between the levels for the batch's users and chosen bundles."""
         losses = super().task_losses(embeddings, batch)
         item, bundle = embeddings.levels["item"], embeddings.levels["bundle"]
-        users = self._contrast(item.users, bundle.users, batch.ub.left)
-        bundles = self._contrast(item.bundles, bundle.bundles, batch.ub.chosen)
-        return losses | {"contrast": self.config.contrast * (users + bundles) / 2}
+        users = self._contrast(item.users, bundle.users, batch.ub.users)
+        bundles = self._contrast(item.bundles, bundle.bundles, batch.ub.positives)
+        return losses | {"contrast": self.config.contrastive_weight * (users + bundles) / 2}
 
     def _contrast(self, one: Tensor, other: Tensor, nodes: Tensor) -> Tensor:
         distinct, counts = torch.unique(nodes, return_counts=True)

@@ -39,7 +39,7 @@ class DAM(Model):
 
     def __init__(self, config: DAMConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        d = config.dimension
+        d = config.dim
         self.users = nn.Parameter(torch.empty(users, d))
         self.bundles = nn.Parameter(torch.empty(bundles, d))
         self.items = nn.Parameter(torch.empty(items, d))
@@ -77,7 +77,7 @@ class DAM(Model):
         weight = wanted.sum(1).clamp(*FARTHEST).exp()
         weighted = weight[:, None] * self.items.index_select(0, item)
         total = weight.new_zeros(len(bundles)).index_add(0, pair, weight).clamp(min=1e-12)
-        drawn = weight.new_zeros(len(bundles), self.config.dimension).index_add(0, pair, weighted)
+        drawn = weight.new_zeros(len(bundles), self.config.dim).index_add(0, pair, weighted)
         return drawn / total[:, None] + self.bundles.index_select(0, bundles)
 
     def _score(self, user: Tensor, thing: Tensor, head: nn.Linear, generator: torch.Generator | None) -> Tensor:
@@ -103,7 +103,7 @@ class DAMRecommender(Recommender):
     @torch.no_grad()
     def scores(self, users: Tensor) -> Tensor:
         """The weighted sums of all bundles for some users at once are one product with wide vectors."""
-        model, d = self.model, self.model.config.dimension
+        model, d = self.model, self.model.config.dim
         blocks = []
         for some in users.to(model.users.device).split(self.TOGETHER):  # type: ignore[no-untyped-call]
             vectors = model.users[some]  # (n, d)
@@ -120,10 +120,10 @@ class DAMRecommender(Recommender):
 
 def _flat(triples: Triples) -> tuple[Tensor, Tensor]:
     """All pairs to score, the chosen first in each row: (n (1 + k),) users and things."""
-    right = torch.cat([triples.chosen[:, None], triples.others], dim=1)
-    return triples.left.repeat_interleave(right.shape[1]), right.flatten()
+    right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)
+    return triples.users.repeat_interleave(right.shape[1]), right.flatten()
 
 
 def _unflat(scores: Tensor, triples: Triples) -> tuple[Tensor, Tensor]:
-    rows = scores.view(len(triples.left), -1)
+    rows = scores.view(len(triples.users), -1)
     return rows[:, :1], rows[:, 1:]

@@ -27,8 +27,8 @@ class LightGCN(Encoder):
 
     def __init__(self, config: LightGCNConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        self.users = nn.Parameter(torch.empty(users, config.dimension))
-        self.bundles = nn.Parameter(torch.empty(bundles, config.dimension))
+        self.users = nn.Parameter(torch.empty(users, config.dim))
+        self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Propagate and average."""

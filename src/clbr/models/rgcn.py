@@ -39,7 +39,7 @@ class RGCN(Encoder):
 
     def __init__(self, config: RGCNConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
-        d = config.dimension
+        d = config.dim
         self.users = nn.Parameter(torch.empty(users, d))
         self.bundles = nn.Parameter(torch.empty(bundles, d))
         self.items = nn.Parameter(torch.empty(items, d))

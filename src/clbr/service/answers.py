@@ -6,7 +6,7 @@ from clbr.data.dataset import Nodes
 from clbr.evaluation.ranking import top
 from clbr.inference import explain as engine_explain
 from clbr.inference import suggest as engine_suggest
-from clbr.inference.caveat import FROZEN
+from clbr.inference.caveat import CAVEAT
 from clbr.inference.edit_requests import contents_edits, history_edits
 from clbr.inference.recommend import Place, best, of_left
 from clbr.inference.recommend import recommend as best_for
@@ -21,16 +21,16 @@ from clbr.service.words import Words
 
 def about(served: Served, words: Words, report: bool) -> schemas.About:
     """The recommender, and what people call its nodes."""
-    told, artefact = served.artefact.about, served.artefact
+    told, artifact = served.artifact.about, served.artifact
     return schemas.About(
-        artefact=served.id,
+        artifact=served.id,
         **{key: getattr(told, key) for key in ("model", "paradigm", "seed", "data", "version", "best_epoch")},
         **{key: getattr(told, key) for key in ("users", "bundles", "items")},
-        **{key: getattr(told, key) for key in ("tune", "test", "segments", "diversity")},
-        can_ask=artefact.can_ask,
+        **{key: getattr(told, key) for key in ("validation", "test", "segments", "diversity")},
+        supports_whatif=artifact.supports_whatif,
         words={"user": words.user, "bundle": words.bundle, "item": words.item},
-        card=artefact.card,
-        note=FROZEN,
+        card=artifact.card,
+        note=CAVEAT,
         report=report,
         limits=schemas.Limits(
             top=min(limits.TOP, told.bundles),
@@ -58,22 +58,22 @@ def find(served: Served, kind: questions.Kind, text: str, limit: int) -> schemas
 
 def user(served: Served, id: str) -> schemas.User:
     """A user and what she has chosen."""
-    number, artefact = served.number("user", id), served.artefact
+    number, artifact = served.number("user", id), served.artifact
     return schemas.User(
         **served.node("user", number).model_dump(),
         segment=served.segments[number],
-        bundles=_nodes(artefact.bundles, of_left(artefact.graph.ub.pairs, number)),
-        items=_nodes(artefact.items, of_left(artefact.graph.ui.pairs, number)),
+        bundles=_nodes(artifact.bundles, of_left(artifact.graph.ub.pairs, number)),
+        items=_nodes(artifact.items, of_left(artifact.graph.ui.pairs, number)),
     )
 
 
 def bundle(served: Served, id: str) -> schemas.Bundle:
     """A bundle and what is in it."""
-    number, artefact = served.number("bundle", id), served.artefact
+    number, artifact = served.number("bundle", id), served.artifact
     return schemas.Bundle(
         **served.node("bundle", number).model_dump(),
         chosen_by=int(served.chosen_by[number]),
-        items=_nodes(artefact.items, of_left(artefact.graph.bi.pairs, number)),
+        items=_nodes(artifact.items, of_left(artifact.graph.bi.pairs, number)),
     )
 
 
@@ -89,7 +89,7 @@ def item(served: Served, id: str) -> schemas.Item:
 
 def recommend(served: Served, asked: questions.AskList) -> schemas.List:
     """A user's best bundles, or those of someone never seen."""
-    artefact = served.artefact
+    artifact = served.artifact
     likes = bool(asked.likes_items or asked.likes_bundles)
     if (asked.user is None) != likes:
         raise RefusedError(422, "expected a user, or what someone never seen likes: one of them")
@@ -98,7 +98,7 @@ def recommend(served: Served, asked: questions.AskList) -> schemas.List:
     if asked.user is not None:
         number = served.number("user", asked.user)
         found = best_for(
-            artefact,
+            artifact,
             number,
             asked.top,
             keep_chosen=asked.keep_chosen,
@@ -109,24 +109,24 @@ def recommend(served: Served, asked: questions.AskList) -> schemas.List:
         return _list(served, number, asked.top, found)
     _can_ask(served)
     items, bundles = served.numbers("item", asked.likes_items), served.numbers("bundle", asked.likes_bundles)
-    scores = newcomer(artefact, items, bundles).scores(artefact.spare_user)
+    scores = newcomer(artifact, items, bundles).scores(artifact.unseen_user)
     chosen = () if asked.keep_chosen else bundles
-    found = best(artefact, scores, asked.top, chosen=chosen, allow=allow, deny=deny, diversity=asked.diversity)
+    found = best(artifact, scores, asked.top, chosen=chosen, allow=allow, deny=deny, diversity=asked.diversity)
     return _list(served, None, asked.top, found)
 
 
 def recommend_batch(served: Served, asked: questions.AskLists) -> schemas.Lists:
     """The lists of several users, scored together."""
-    artefact = served.artefact
+    artifact = served.artifact
     numbers = served.numbers("user", asked.users)
     if len(numbers) * asked.top > limits.PLACES:
         raise RefusedError(422, f"{len(numbers)} lists of {asked.top}: at most {limits.PLACES:,} places in one request")
-    if asked.top > artefact.about.bundles:
-        raise RefusedError(422, f"top {asked.top}: there are {artefact.about.bundles} bundles")
-    scores = artefact.recommender.scores(torch.tensor(numbers))
-    scores[:, artefact.spare_bundle] = -torch.inf
+    if asked.top > artifact.about.bundles:
+        raise RefusedError(422, f"top {asked.top}: there are {artifact.about.bundles} bundles")
+    scores = artifact.recommender.scores(torch.tensor(numbers))
+    scores[:, artifact.unseen_bundle] = -torch.inf
     for row, number in enumerate(numbers):
-        scores[row, of_left(artefact.chosen, number)] = -torch.inf
+        scores[row, of_left(artifact.chosen, number)] = -torch.inf
     lists = []
     for row, (number, ranked) in enumerate(zip(numbers, top(scores, asked.top), strict=True)):
         found = [Place(int(one), float(scores[row, one])) for one in ranked.tolist() if one >= 0]
@@ -137,16 +137,16 @@ def recommend_batch(served: Served, asked: questions.AskLists) -> schemas.Lists:
 def whatif_user(served: Served, asked: questions.AskUser) -> schemas.UserAnswer:
     """A user's list if her history were different."""
     _can_ask(served)
-    artefact, number = served.artefact, served.number("user", asked.user)
+    artifact, number = served.artifact, served.number("user", asked.user)
     edits = history_edits(
-        artefact,
+        artifact,
         number,
         add_items=served.numbers("item", asked.add_items),
         drop_items=served.numbers("item", asked.drop_items),
         add_bundles=served.numbers("bundle", asked.add_bundles),
         drop_bundles=served.numbers("bundle", asked.drop_bundles),
     )
-    answer = ask_user(artefact, number, edits, asked.top)
+    answer = ask_user(artifact, number, edits, asked.top)
     return schemas.UserAnswer(
         user=served.node("user", number),
         top=asked.top,
@@ -162,51 +162,51 @@ def whatif_user(served: Served, asked: questions.AskUser) -> schemas.UserAnswer:
             )
             for move in answer.moves
         ],
-        warnings=idle(artefact, edits),
-        note=FROZEN,
+        warnings=idle(artifact, edits),
+        note=CAVEAT,
     )
 
 
 def whatif_bundle(served: Served, asked: questions.AskBundle) -> schemas.BundleAnswer:
     """A bundle's audience if its contents were different."""
     _can_ask(served)
-    artefact, number = served.artefact, served.number("bundle", asked.bundle)
+    artifact, number = served.artifact, served.number("bundle", asked.bundle)
     add, drop = served.numbers("item", asked.add_items), served.numbers("item", asked.drop_items)
-    edits = contents_edits(artefact, number, add_items=add, drop_items=drop)
-    answer = ask_bundle(artefact, number, edits, asked.top)
+    edits = contents_edits(artifact, number, add_items=add, drop_items=drop)
+    answer = ask_bundle(artifact, number, edits, asked.top)
     entered, left = answer.entered, answer.left
     return schemas.BundleAnswer(
         bundle=served.node("bundle", number),
         top=asked.top,
-        users=artefact.about.users,
+        users=artifact.about.users,
         before=len(answer.before),
         after=len(answer.after),
         segments={
             name: schemas.Change(users=change.users, before=change.before, after=change.after)
             for name, change in answer.segments.items()
         },
-        entered=_nodes(artefact.users, entered[: limits.SHOWN]),
-        left=_nodes(artefact.users, left[: limits.SHOWN]),
+        entered=_nodes(artifact.users, entered[: limits.SHOWN]),
+        left=_nodes(artifact.users, left[: limits.SHOWN]),
         entered_count=len(entered),
         left_count=len(left),
-        warnings=idle(artefact, edits),
-        note=FROZEN,
+        warnings=idle(artifact, edits),
+        note=CAVEAT,
     )
 
 
 def explain(served: Served, asked: questions.AskWhy) -> schemas.Why:
     """Why a bundle is in a user's list, or what would bring it there."""
     _can_ask(served)
-    artefact = served.artefact
+    artifact = served.artifact
     who, what = served.number("user", asked.user), served.number("bundle", asked.bundle)
-    inside = engine_explain.place_of(factual(artefact), who, what) <= asked.top
+    inside = engine_explain.rank_of(factual(artifact), who, what) <= asked.top
     if inside and asked.of == "history":
-        answer = engine_explain.why(artefact, who, what, asked.top, budget=asked.budget)
+        answer = engine_explain.why(artifact, who, what, asked.top, budget=asked.budget)
     else:
-        answer = engine_explain.what_it_takes(artefact, who, what, asked.top, of=asked.of, budget=asked.budget)
+        answer = engine_explain.what_it_takes(artifact, who, what, asked.top, of=asked.of, budget=asked.budget)
     kinds: dict[str, tuple[questions.Kind, Nodes]] = {
-        "ui": ("item", artefact.items),
-        "ub": ("bundle", artefact.bundles),
+        "ui": ("item", artifact.items),
+        "ub": ("bundle", artifact.bundles),
     }
     things = [(*kinds[thing.relation], thing.node) for thing in answer.things]
     return schemas.Why(
@@ -217,13 +217,13 @@ def explain(served: Served, asked: questions.AskWhy) -> schemas.Why:
         place=answer.place,
         found=answer.edits is not None,
         out_of_budget=answer.out_of_budget,
-        place_after=answer.place_after,
+        rank_after=answer.rank_after,
         tried=answer.tried,
         things=[schemas.Thing(kind=kind, **node(nodes, number).model_dump()) for kind, nodes, number in things],
         swaps=[
             schemas.Swap(old=served.node("item", swap.old), new=served.node("item", swap.new)) for swap in answer.swaps
         ],
-        note=FROZEN,
+        note=CAVEAT,
     )
 
 
@@ -232,7 +232,7 @@ def suggest(served: Served, asked: questions.AskSwaps) -> schemas.Swaps:
     _can_ask(served)
     number = served.number("bundle", asked.bundle)
     found = engine_suggest.suggest(
-        served.artefact,
+        served.artifact,
         number,
         asked.top,
         add_items=served.numbers("item", asked.add_items),
@@ -252,13 +252,13 @@ def suggest(served: Served, asked: questions.AskSwaps) -> schemas.Swaps:
             )
             for one in found.best
         ],
-        note=FROZEN,
+        note=CAVEAT,
     )
 
 
 def _can_ask(served: Served) -> None:
     try:
-        served.artefact.refuse_questions()
+        served.artifact.require_whatif()
     except ValueError as error:
         raise RefusedError(409, str(error)) from None
 
@@ -268,7 +268,7 @@ def _nodes(nodes: Nodes, numbers: object) -> list[schemas.Node]:
 
 
 def _places(served: Served, places: list[Place]) -> list[schemas.Place]:
-    nodes = served.artefact.bundles
+    nodes = served.artifact.bundles
     return [
         schemas.Place(
             id=nodes.id(place.bundle),

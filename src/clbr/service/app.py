@@ -26,7 +26,7 @@ from clbr.service.guard import Guard
 from clbr.service.refusals import RefusedError
 from clbr.service.served import Served
 from clbr.service.words import Words
-from clbr.service.worker import Desk
+from clbr.service.worker import Worker
 
 PAGE = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 POLICY = (
@@ -44,7 +44,7 @@ WHY_NOT = {
     404: "an unknown id",
     405: "not with this method",
     408: "too slow",
-    409: "not with this artefact",
+    409: "not with this artifact",
     413: "too large",
     422: "wrong or contradictory input",
     429: "too much at once",
@@ -55,16 +55,16 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class House:
+class ServiceConfig:
     """What the service is told when it starts."""
 
-    artefact: Path
+    artifact: Path
     token: str | None = None
     words: Words = field(default_factory=Words)
     report: Path | None = None
 
 
-def make_app(house: House, desk: Desk) -> FastAPI:
+def make_app(house: ServiceConfig, desk: Worker) -> FastAPI:
     """The application; the page is served beside it."""
     measures = Measures()
 
@@ -101,7 +101,7 @@ def make_app(house: House, desk: Desk) -> FastAPI:
     return app
 
 
-def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
+def _add_looking(app: FastAPI, desk: Worker, house: ServiceConfig) -> None:
     """What is there."""
 
     @app.get("/api/about", response_model=schemas.About)
@@ -139,7 +139,7 @@ def _add_looking(app: FastAPI, desk: Desk, house: House) -> None:
         return _told(served, await desk.ask(lambda: answers.recommend(served, whole).model_dump_json()))
 
 
-def _add_asking(app: FastAPI, desk: Desk) -> None:
+def _add_asking(app: FastAPI, desk: Worker) -> None:
     """What has to be worked out."""
 
     async def work_out(request: Request, answer: Callable[[Served, Any], BaseModel], asked: BaseModel) -> Response:
@@ -186,13 +186,13 @@ def _add_asking(app: FastAPI, desk: Desk) -> None:
         return await work_out(request, answers.suggest, asked)
 
 
-def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> None:
-    """The house itself: probes, measures, the page, another artefact."""
+def _add_house(app: FastAPI, desk: Worker, house: ServiceConfig, measures: Measures) -> None:
+    """The house itself: probes, measures, the page, another artifact."""
     passes: dict[str, float] = {}
 
     @app.post("/admin/reload", response_model=schemas.Swapped)
     async def reload() -> schemas.Swapped:
-        """Take the artefact that lies in the folder now; one that does not hold is refused and nothing changes."""
+        """Take the artifact that lies in the folder now; one that does not hold is refused and nothing changes."""
         before, after = await desk.reload()
         return schemas.Swapped(before=before, after=after)
 
@@ -203,7 +203,7 @@ def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> No
 
     @app.get("/ready", response_model=schemas.Status)
     async def ready() -> schemas.Status:
-        """Whether it may be asked: nothing is answered before an artefact is open and warm."""
+        """Whether it may be asked: nothing is answered before an artifact is open and warm."""
         return schemas.Status(status="ready")
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
@@ -237,7 +237,7 @@ def _add_house(app: FastAPI, desk: Desk, house: House, measures: Measures) -> No
         return _page(request, name)
 
 
-async def _report(house: House) -> bytes:
+async def _report(house: ServiceConfig) -> bytes:
     if house.report is None:
         raise RefusedError(404, "there is no experiment report: start with --report PAGE.html")
     try:
@@ -267,9 +267,9 @@ def _page(request: Request, name: str) -> Response:
 
 
 def _told(served: Served, answer: BaseModel | str) -> Response:
-    """An answer, and which artefact gave it."""
+    """An answer, and which artifact gave it."""
     content = answer if isinstance(answer, str) else answer.model_dump_json()
-    return Response(content, media_type="application/json", headers={"x-artefact": served.id})
+    return Response(content, media_type="application/json", headers={"x-artifact": served.id})
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

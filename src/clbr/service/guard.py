@@ -45,18 +45,18 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status, artefact, begun = perf_counter(), 500, "", False
+        start, status, artifact, begun = perf_counter(), 500, "", False
         headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # of several by one name the first
         given = headers.get(b"x-request-id", b"")
         request = given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         scope["request_id"] = request
 
         async def tell(message: Message) -> None:
-            nonlocal status, artefact, begun
+            nonlocal status, artifact, begun
             if message["type"] == "http.response.start":
                 status, begun = message["status"], True
                 told = message.setdefault("headers", [])
-                artefact = next((value.decode() for name, value in told if name == b"x-artefact"), "")
+                artifact = next((value.decode() for name, value in told if name == b"x-artifact"), "")
                 kept = any(name == b"cache-control" for name, _ in told)
                 message["headers"] = [*told, (b"x-request-id", request.encode()), *SAFETY, *([] if kept else [UNKEPT])]
             await send(message)
@@ -82,7 +82,7 @@ class Guard:
             level = logging.INFO if status < 500 else logging.ERROR
             if log.isEnabledFor(level):
                 told = {"request": request, "method": scope["method"], "path": scope["path"], "status": status}
-                log.log(level, "answered", extra={"told": told | {"ms": round(1e3 * seconds, 2), "artefact": artefact}})
+                log.log(level, "answered", extra={"told": told | {"ms": round(1e3 * seconds, 2), "artifact": artifact}})
 
     def _look(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Refuse what may not come in."""

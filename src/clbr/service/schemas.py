@@ -150,7 +150,7 @@ class Why(Told):
     place: int
     found: bool
     out_of_budget: bool
-    place_after: int | None
+    rank_after: int | None
     tried: int
     things: list[Thing]
     swaps: list[Swap]
@@ -187,7 +187,7 @@ class Limits(Told):
 class About(Told):
     """The recommender, and what people call its nodes."""
 
-    artefact: str = Field(description="a short checksum: another one, another recommender")
+    artifact: str = Field(description="a short checksum: another one, another recommender")
     model: str
     paradigm: str
     seed: int
@@ -197,9 +197,9 @@ class About(Told):
     users: int
     bundles: int
     items: int
-    can_ask: bool = Field(description="whether it can be asked what if, why, and about someone never seen")
+    supports_whatif: bool = Field(description="whether it can be asked what if, why, and about someone never seen")
     words: dict[Kind, tuple[str, str]]
-    tune: dict[str, float]
+    validation: dict[str, float]
     test: dict[str, float]
     segments: dict[str, dict[str, float]]
     diversity: dict[str, dict[str, float]]
@@ -210,7 +210,7 @@ class About(Told):
 
 
 class Swapped(Told):
-    """Which artefact answered before, and which one does now."""
+    """Which artifact answered before, and which one does now."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""The desk: which artefact answers now, who may ask it, and when another takes its place."""
+"""The desk: which artifact answers now, who may ask it, and when another takes its place."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from clbr.training.runtime import give_back
 
 Answer = TypeVar("Answer")
 LOOK_SECONDS = 1.0
-"""From one look at the artefact's folder to the next."""
+"""From one look at the artifact's folder to the next."""
 log = logging.getLogger("clbr.service")
 
 
-class Desk:
-    """Answers by one artefact at a time; questions that need computing wait in line for one thread.
+class Worker:
+    """Answers by one artifact at a time; questions that need computing wait in line for one thread.
 
     One, because compiled kernels that run on all cores gain nothing from a second beside them.
     """
@@ -75,15 +75,15 @@ class Desk:
             except Exception as error:  # whatever is wrong with it, the old one goes on
                 self.changes["refused"] += 1
                 why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
-                log.error("artefact refused", extra={"told": {"why": why, "artefact": before}})
+                log.error("artifact refused", extra={"told": {"why": why, "artifact": before}})
                 raise RefusedError(409, f"{why}; {before} goes on answering") from None
-            await asyncio.wrap_future(self._submit(give_back))  # an artefact and its vectors hold on to each other
+            await asyncio.wrap_future(self._submit(give_back))  # an artifact and its vectors hold on to each other
             self.changes["swapped"] += 1
-            log.info("artefact swapped", extra={"told": {"before": before, "artefact": self.now.id}})
+            log.info("artifact swapped", extra={"told": {"before": before, "artifact": self.now.id}})
             return before, self.now.id
 
     async def watch(self) -> None:
-        """Reload when the folder is another one, as when a link was changed, or holds another artefact."""
+        """Reload when the folder is another one, as when a link was changed, or holds another artifact."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if (found := self._signature()) and found != self.seen:

@@ -7,7 +7,7 @@ Names = tuple[str, ...]
 
 # A theme: what its bundles are called after, and twenty things of it.
 THEMES: tuple[tuple[str, str], ...] = (
-    ("Desk", "keyboard, mouse, mouse mat, monitor stand, desk lamp, webcam, headset, USB hub, laptop sleeve, "
+    ("Worker", "keyboard, mouse, mouse mat, monitor stand, desk lamp, webcam, headset, USB hub, laptop sleeve, "
      "wrist rest, cable clips, second screen, docking station, foot rest, desk organiser, whiteboard, surge strip, "
      "ring light, lumbar cushion, screen wipes"),
     ("Coffee", "espresso cups, hand grinder, pour-over cone, paper filters, milk frother, house beans, decaf beans, "

@@ -98,7 +98,7 @@ class World:
         What she already has (in any split, as edited) she does not choose again; -1 where nothing is left.
         """
         bundles = len(self.dataset.bundles)
-        owned = sorted_pairs(np.concatenate([self.dataset.train, self.dataset.tune, self.dataset.test]))
+        owned = sorted_pairs(np.concatenate([self.dataset.train, self.dataset.validation, self.dataset.test]))
         owned = edits.apply_to("ub", owned, (len(self.tastes), bundles)) if edits else owned
         pointers = row_pointers(owned[:, 0], len(self.dataset.users))
         left, right = self._states(edits), self._contents(edits)

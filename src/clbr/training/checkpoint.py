@@ -10,7 +10,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from clbr.errors import InputError
-from clbr.files import read_bytes, split_tensors, write_whole
+from clbr.files import read_bytes, split_tensors, write_atomic
 
 STATE = "state.json"
 
@@ -18,7 +18,7 @@ STATE = "state.json"
 def write_model(path: Path, model: torch.nn.Module) -> None:
     """A model's parameters in one file, with their checksum in its header."""
     tensors = _plain(model.state_dict())
-    write_whole(path, save(tensors, {"sha256": sha256(split_tensors(save(tensors))[1]).hexdigest()}))
+    write_atomic(path, save(tensors, {"sha256": sha256(split_tensors(save(tensors))[1]).hexdigest()}))
 
 
 def read_model(path: Path, model: torch.nn.Module) -> None:
@@ -45,9 +45,9 @@ def write_checkpoint(
         | {f"optimiser.{k}": v for k, v in _plain(moments).items()}
     )
     tensors = f"tensors-{counters['epoch']}.safetensors"
-    write_whole(folder / tensors, content)
+    write_atomic(folder / tensors, content)
     state = counters | {"tensors": tensors, "sha256": sha256(content).hexdigest()}
-    write_whole(folder / STATE, json.dumps(state | {"checksum": _checksum(state)}).encode())
+    write_atomic(folder / STATE, json.dumps(state | {"checksum": _checksum(state)}).encode())
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != tensors:
             old.unlink()

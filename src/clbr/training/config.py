@@ -18,17 +18,17 @@ class TrainConfig(Config):
     """How a model is trained."""
 
     epochs: int = Field(100, ge=1, description="at most this many")
-    batch: int = Field(2048, ge=1, description="choices in a step")
+    batch_size: int = Field(2048, ge=1, description="choices in a step")
     negatives: int = Field(1, ge=1, description="bundles not chosen, for each choice")
-    rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
+    learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
     decay: float = Field(1.0, gt=0, le=1, description="factor on the rate after every decay_every epochs; 1: none")
     decay_every: int = Field(1, ge=1, description="epochs from one decay to the next")
     weight_decay: float = Field(0.0, ge=0, description="L2 on all parameters, as Adam applies it")
     clip: float | None = Field(None, gt=0, description="longest gradient; longer ones are cut")
-    evaluate_every: int = Field(1, ge=1, description="epochs from one look at tune to the next")
-    patience: int = Field(20, ge=1, description="looks at tune without a better one before training stops")
+    evaluate_every: int = Field(1, ge=1, description="epochs from one look at validation to the next")
+    patience: int = Field(20, ge=1, description="looks at validation without a better one before training stops")
     metric: str = Field(
-        "recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d{0,5}$", description="chosen on, on tune"
+        "recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d{0,5}$", description="chosen on, on validation"
     )
     hard_from: int | None = Field(None, ge=1, description="epoch from which negatives are hard (a second stage)")
     hard_history: float = Field(0.4, ge=0, le=1, description="share of negatives that hold much of what the user has")
@@ -106,7 +106,7 @@ def compose(
     return RunConfig.make(whole)
 
 
-def idle_edits(config: RunConfig) -> list[str]:
+def ineffective_edits(config: RunConfig) -> list[str]:
     """In words, what the views would edit without effect: relations that the model does not look at."""
     asked = config.views.ratios if config.views else ()
     idle = [relation for relation in asked if relation not in find_model(config.model).relations]
@@ -119,7 +119,7 @@ def parse_changes(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
-            raise InputError(f"--set {text}: expected key=value, for instance rate=0.002")
+            raise InputError(f"--set {text}: expected key=value, for instance learning_rate=0.002")
         try:
             changes[key.strip()] = tomllib.loads(f"x = {value}")["x"]
         except tomllib.TOMLDecodeError:

@@ -16,13 +16,13 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.evaluation.ranking import rank
 from clbr.models.base import Recommender
-from clbr.training.config import RunConfig, compose, idle_edits
+from clbr.training.config import RunConfig, compose, ineffective_edits
 from clbr.training.run import start
 from clbr.training.run_folder import best_recommender
 
 
 class Trained(Recommender):
-    """A trained recommender, at the epoch that was best on tune."""
+    """A trained recommender, at the epoch that was best on validation."""
 
     def __init__(self, dataset: BundleDataset, config: RunConfig, inner: Recommender) -> None:
         self.dataset, self.config, self.inner = dataset, config, inner
@@ -42,7 +42,7 @@ class Trained(Recommender):
             raise InputError(f"users {ids.min()} to {ids.max()}: expected whole numbers from 0 to {known - 1}")
         return rank(self, ids.astype(np.int64), k, exclude=self.dataset.train)
 
-    def evaluate(self, split: Literal["tune", "test"] = "test", ks: Iterable[int] = (20, 40)) -> Evaluation:
+    def evaluate(self, split: Literal["validation", "test"] = "test", ks: Iterable[int] = (20, 40)) -> Evaluation:
         """By full ranking."""
         return evaluate(self, self.dataset, split=split, ks=ks)
 
@@ -57,7 +57,7 @@ def fit(
     paradigm: str = "original",
     **settings: Any,
 ) -> Trained:
-    """Train a model on a data set (or a data folder) and give the recommender of its best epoch on tune.
+    """Train a model on a data set (or a data folder) and give the recommender of its best epoch on validation.
 
     `settings` are the model's, the training's and the views', by name (epochs=30, rate=0.002, ratio_ub=0.05, ...). The
     run is kept in `out` if that is given; `clbr train --resume` can then go on with it where `data` is a folder.
@@ -65,7 +65,7 @@ def fit(
     dataset = data if isinstance(data, BundleDataset) else load(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
     config = compose(source, model, preset=preset, changes=settings, seed=seed, paradigm=paradigm)
-    for idle in idle_edits(config):
+    for idle in ineffective_edits(config):
         warnings.warn(idle, stacklevel=2)
     with TemporaryDirectory() as space:
         folder = Path(out) if out else Path(space) / "run"

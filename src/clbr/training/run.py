@@ -12,12 +12,12 @@ from time import monotonic, sleep
 
 import torch
 
-from clbr.counterfactual.strategy import Counterfactual, Original, Paradigm, draw_views, make_sampler
+from clbr.counterfactual.strategy import Counterfactual, Original, Strategy, draw_views, make_sampler
 from clbr.counterfactual.views import PAIRS, RECORDS, read_views, write_views
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
 from clbr.errors import InputError
-from clbr.files import is_unfinished, read_bytes, sweep_files, write_whole
+from clbr.files import is_partial, read_bytes, remove_partial_files, write_atomic
 from clbr.graph.graph import BundleGraph
 from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
@@ -26,7 +26,7 @@ from clbr.training.config import RunConfig, TrainConfig
 from clbr.training.loop import Epoch, make_optimiser, train
 from clbr.training.run_folder import BEST, read_config, read_dataset, read_metrics, read_origin
 from clbr.training.runtime import describe_environment, find_device
-from clbr.training.selection import SELECTION, SELECTION_SETTINGS, judgement, keep_selection
+from clbr.training.selection import SELECTION, SELECTION_SETTINGS, keep_selection, selection_embeddings
 
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """At most so much work is lost to a kill (and one epoch)."""
@@ -44,17 +44,17 @@ class Counters:
     best_epoch: int = 0
     best: float = -1.0
     looks: int = 0
-    """Looks at tune since the best one."""
+    """Looks at validation since the best one."""
 
     def follow(self, epoch: Epoch, metric: str) -> bool:
         """Take an epoch in; whether it is the best so far."""
         self.epoch = epoch.number
-        if not epoch.tune:
+        if not epoch.validation:
             return False
         self.looks += 1
-        if epoch.tune[metric] <= self.best:
+        if epoch.validation[metric] <= self.best:
             return False
-        self.best, self.best_epoch, self.looks = epoch.tune[metric], epoch.number, 0
+        self.best, self.best_epoch, self.looks = epoch.validation[metric], epoch.number, 0
         return True
 
     def finished(self, config: TrainConfig) -> bool:
@@ -63,7 +63,7 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Hooks:
+class Callbacks:
     """Who wants to hear of it: `epoch` after each epoch, `step` after each step; `stop` is asked after each epoch.
 
     `selection_epoch` hears of the epochs of the selection model, where one is trained first, and `wait` that another
@@ -81,14 +81,14 @@ def start(
     folder: Path,
     config: RunConfig,
     dataset: BundleDataset,
-    hooks: Hooks | None = None,
+    hooks: Callbacks | None = None,
     device: str = "auto",
     selection: Path | None = None,
     masked: Pairs | None = None,
 ) -> Counters:
     """Begin a run in a new or empty folder and train it to its end; `selection` is a run to judge pairs by.
 
-    Pairs that are `masked` are left out of the rankings on tune, besides the training pairs.
+    Pairs that are `masked` are left out of the rankings on validation, besides the training pairs.
     """
     place = find_device(device)
     _refuse_begun(folder)
@@ -101,16 +101,16 @@ def start(
         raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
     with locked(folder):
         _refuse_begun(folder)  # someone may have begun there meanwhile
-        sweep_files(folder)
+        remove_partial_files(folder)
         environment = json.dumps(describe_environment(dataset, place), indent=2)
-        write_whole(folder / "environment.json", environment.encode())
+        write_atomic(folder / "environment.json", environment.encode())
         for left in PREPARED:  # for a run that did not come to its first epoch, with whatever settings
             (folder / left).unlink(missing_ok=True)
         if selection is not None:
             keep_selection(selection, folder)
-        write_whole(folder / "config.toml", config.to_toml().encode())
+        write_atomic(folder / "config.toml", config.to_toml().encode())
         try:
-            return _train(folder, config, dataset, hooks or Hooks(), place, masked)
+            return _train(folder, config, dataset, hooks or Callbacks(), place, masked)
         except InputError:
             if not (folder / "metrics.jsonl").exists():  # not an epoch is done: free the place for better settings
                 (folder / "config.toml").unlink()
@@ -122,13 +122,13 @@ def _refuse_begun(folder: Path) -> None:
     left = (".lock", "environment.json", *PREPARED)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: there is a file of this name; choose another --out")
-    if folder.exists() and not all(path.name in left or is_unfinished(path) for path in folder.iterdir()):
+    if folder.exists() and not all(path.name in left or is_partial(path) for path in folder.iterdir()):
         raise InputError(f"{folder}: is not empty; choose another --out, or: clbr train --resume {folder}")
 
 
 def resume(
     folder: Path,
-    hooks: Hooks | None = None,
+    hooks: Callbacks | None = None,
     device: str = "auto",
     data: Path | None = None,
     masked: Pairs | None = None,
@@ -142,15 +142,15 @@ def resume(
     dataset = read_dataset(folder, config, data)
     place = find_device(read_origin(folder).device if device == "auto" else device)
     with locked(folder):
-        sweep_files(folder)
-        return _train(folder, config, dataset, hooks or Hooks(), place, masked)
+        remove_partial_files(folder)
+        return _train(folder, config, dataset, hooks or Callbacks(), place, masked)
 
 
 def _train(
     folder: Path,
     config: RunConfig,
     dataset: BundleDataset,
-    hooks: Hooks,
+    hooks: Callbacks,
     device: torch.device,
     masked: Pairs | None = None,
 ) -> Counters:
@@ -173,7 +173,7 @@ def _train(
             (folder / "best").mkdir(exist_ok=True)
             write_model(folder / BEST, model)
         lines.append(json.dumps(asdict(epoch)))
-        write_whole(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
+        write_atomic(folder / "metrics.jsonl", "".join(f"{line}\n" for line in lines).encode())
         stop = hooks.stop()
         if stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS:
             write_checkpoint(folder / "last", model, optimiser, asdict(counters) | {"settings": settings})
@@ -185,8 +185,8 @@ def _train(
 
 
 def prepare(
-    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device, shelf: Path
-) -> Paradigm | None:
+    folder: Path, config: RunConfig, dataset: BundleDataset, hooks: Callbacks, device: torch.device, shelf: Path
+) -> Strategy | None:
     """How a run is trained. Views are drawn once and kept in its folder; the model that judges pairs lies on the shelf.
 
     None if it was stopped while the way was prepared.
@@ -204,7 +204,7 @@ def prepare(
             if found is None:
                 return None
             keep_selection(found, folder)
-        embeddings = judgement(folder, dataset)
+        embeddings = selection_embeddings(folder, dataset)
     graph = BundleGraph.of(dataset)
     sampler = make_sampler(views, graph, embeddings, config.seed) if views.redraw or not drawn else None
     if not drawn:
@@ -215,7 +215,7 @@ def prepare(
 
 
 def _train_selection(
-    shelf: Path, config: RunConfig, dataset: BundleDataset, hooks: Hooks, device: torch.device
+    shelf: Path, config: RunConfig, dataset: BundleDataset, hooks: Callbacks, device: torch.device
 ) -> Path | None:
     """The run of the same model in the original way; found again by what it depends on."""
     plain = config.model_copy(update={"paradigm": "original", "views": None})
@@ -225,11 +225,11 @@ def _train_selection(
     with locked(place, hooks) as ours:
         if not ours:
             return None
-        sweep_files(place)
+        remove_partial_files(place)
         if not (place / "config.toml").exists():
             environment = json.dumps(describe_environment(dataset, device), indent=2)
-            write_whole(place / "environment.json", environment.encode())
-            write_whole(place / "config.toml", plain.to_toml().encode())
+            write_atomic(place / "environment.json", environment.encode())
+            write_atomic(place / "config.toml", plain.to_toml().encode())
         counters = _train(place, plain, dataset, replace(hooks, epoch=hooks.selection_epoch), device)
     return place if counters.finished(plain.train) else None
 
@@ -270,7 +270,7 @@ def _read_counters(folder: Path) -> Counters:
 
 
 @contextmanager
-def locked(folder: Path, waiting: Hooks | None = None) -> Iterator[bool]:
+def locked(folder: Path, waiting: Callbacks | None = None) -> Iterator[bool]:
     """Hold the folder; refused while another process does, unless one is `waiting`: False if stopped meanwhile."""
     with (folder / ".lock").open("w") as lock:
         while True:

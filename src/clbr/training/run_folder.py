@@ -70,9 +70,9 @@ def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> B
 
 
 def best_epoch(folder: Path, config: RunConfig) -> dict[str, Any] | None:
-    """What a run wrote of its best epoch on tune; None if tune was not looked at yet."""
-    tuned = [line for line in map(json.loads, read_metrics(folder)) if line["tune"]]
-    return max(tuned, key=lambda line: line["tune"][config.train.metric], default=None)
+    """What a run wrote of its best epoch on validation; None if validation was not looked at yet."""
+    tuned = [line for line in map(json.loads, read_metrics(folder)) if line["validation"]]
+    return max(tuned, key=lambda line: line["validation"][config.train.metric], default=None)
 
 
 def best_model(folder: Path, dataset: BundleDataset) -> Model:
@@ -80,7 +80,9 @@ def best_model(folder: Path, dataset: BundleDataset) -> Model:
     config = read_config(folder)
     model = make_model(config.model, config.settings, dataset)
     if not (folder / BEST).exists():
-        raise InputError(f"{folder}: has not been looked at on tune yet, so it has no best epoch; train it further")
+        raise InputError(
+            f"{folder}: has not been looked at on validation yet, so it has no best epoch; train it further"
+        )
     read_model(folder / BEST, model)
     return model
 
@@ -91,11 +93,11 @@ def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
 
 
 def evaluate_run(
-    folder: Path, *, split: str, ks: list[int], mask_tune: bool = False, data: Path | None = None
+    folder: Path, *, split: str, ks: list[int], mask_validation: bool = False, data: Path | None = None
 ) -> Evaluation:
     """Evaluate a run's best weights; `data` is where its data set lies now, if it was moved."""
     dataset = read_dataset(folder, read_config(folder), data)
-    return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_tune=mask_tune)  # type: ignore[arg-type]
+    return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_validation=mask_validation)  # type: ignore[arg-type]
 
 
 def group_runs(folders: list[Path]) -> dict[str, list[Path]]:

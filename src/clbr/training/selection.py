@@ -7,7 +7,7 @@ import torch
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
-from clbr.files import read_bytes, write_whole
+from clbr.files import read_bytes, write_atomic
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Embeddings, Encoder, Model
 from clbr.models.registry import make_model
@@ -20,12 +20,12 @@ SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 def keep_selection(selection: Path, folder: Path) -> None:
     """Copy what judges pairs into the run, which then needs nothing else; the settings last."""
     given = read_config(selection)
-    write_whole(folder / SELECTION, (selection / BEST).read_bytes())
+    write_atomic(folder / SELECTION, (selection / BEST).read_bytes())
     about = {"run": selection.name, "model": given.model, "seed": given.seed, "settings": given.settings}
-    write_whole(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
+    write_atomic(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
 
 
-def judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+def selection_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
     """The vectors of a run's selection model on the training graph."""
     path = folder / SELECTION_SETTINGS
     try:
@@ -38,10 +38,10 @@ def judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
     return _vectors(model, dataset)
 
 
-def view_judgement(folder: Path, dataset: BundleDataset) -> Embeddings:
+def view_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
     """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
     if (folder / SELECTION_SETTINGS).exists():
-        return judgement(folder, dataset)
+        return selection_embeddings(folder, dataset)
     return _vectors(best_model(folder, dataset), dataset)
 
 

@@ -20,7 +20,7 @@ from clbr.data.describe import FORMATS, STYLES
 from clbr.data.folder import ORIGIN
 from clbr.data.pairs import Relation
 from clbr.errors import InputError, require
-from clbr.files import write_whole
+from clbr.files import write_atomic
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Encoder
@@ -166,7 +166,7 @@ def plot_curves(
             known = values.get(f"{measure} {side}", [None] * len(epochs))
             curve = [nan if value is None else value for value in known]
             axes.plot(epochs, curve, line, color=colour, marker=marker, markersize=3.5, linewidth=1.4, label=side)
-        axes.axvline(best_epoch, color="0.75", linewidth=0.8, zorder=0, label="best epoch on tune")
+        axes.axvline(best_epoch, color="0.75", linewidth=0.8, zorder=0, label="best epoch on validation")
         axes.set_ylabel(label, fontsize=9)
         axes.tick_params(labelsize=8)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -179,4 +179,4 @@ def plot_curves(
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_whole(path, picture.getvalue())
+    write_atomic(path, picture.getvalue())

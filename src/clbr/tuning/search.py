@@ -1,4 +1,4 @@
-"""Search a model's grid for the settings that do best on tune. Never on test."""
+"""Search a model's grid for the settings that do best on validation. Never on test."""
 
 from collections.abc import Callable
 from pathlib import Path

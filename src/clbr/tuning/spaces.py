@@ -13,7 +13,7 @@ DROPOUT = [0.0, 0.1, 0.2, 0.3, 0.5]
 # The paper's learning rates. Its decay of the rate (a factor of 0.01 to 0.5 every 2 to 4 units, which are not named)
 # is left out: read as epochs, learning dies in ten. Dimension, batch and negatives are the paper's for all.
 COMMON: Grid = {
-    "rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+    "learning_rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
     "weight_decay": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
     "init": ["normal", "xavier"],
 }
@@ -33,7 +33,7 @@ MODELS: dict[str, Grid] = {
     # No augmentation is dropout 0 of either kind.
     "crosscbr": {
         "layers": [1, 2, 3],
-        "contrast": [0.01, 0.02, 0.04, 0.1, 0.2],
+        "contrastive_weight": [0.01, 0.02, 0.04, 0.1, 0.2],
         "temperature": [0.1, 0.15, 0.2, 0.25, 0.3, 0.4],
         "augmentation": ["edges", "messages"],
         "item_dropout": DROPOUT,

@@ -11,7 +11,7 @@ from pydantic import Field
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
-from clbr.files import read_bytes, write_whole
+from clbr.files import read_bytes, write_atomic
 from clbr.training.config import RunConfig, compose
 from clbr.training.presets import Preset
 from clbr.training.run import locked
@@ -33,7 +33,7 @@ class Aim(Config):
     paradigm: str = Field("original", description="the way it is trained")
     data: str = Field(description="the data set's name")
     fingerprint: str = Field(description="the data set's checksum")
-    metric: str = Field(description="chosen on, on tune")
+    metric: str = Field(description="chosen on, on validation")
     seed: int = Field(description="of every training, and of what is tried")
     fixed: dict[str, Any] = Field(description="settings that are not searched")
     grid: dict[str, list[Any]] = Field(description="settings that are, and their values")
@@ -53,7 +53,7 @@ class Record(Aim):
     failed: int = Field(0, description="of these, ended by an error, as a loss that is not a number")
     epochs: int = Field(0, description="of all these trials")
     seconds: float = Field(0.0, description="of all these trials, the workers' added up")
-    best: float | None = Field(None, description="the best value of the metric on tune")
+    best: float | None = Field(None, description="the best value of the metric on validation")
     best_epoch: int | None = Field(None, description="its epoch")
     best_settings: dict[str, Any] = Field(default_factory=dict, description="the searched settings that gave it")
 
@@ -126,7 +126,7 @@ def _mend_journal(journal: Path) -> None:
         content = journal.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            write_whole(journal, content[:whole])
+            write_atomic(journal, content[:whole])
 
 
 def open_study(folder: Path, aim: Aim) -> "Study":
@@ -169,16 +169,14 @@ def sum_up(aim: Aim, trials: Sequence["FrozenTrial"], asked: int) -> Record:
 
 def write_record(folder: Path, record: Record) -> None:
     """The budget, and the best settings as a preset if there are any yet."""
-    write_whole(folder / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+    write_atomic(folder / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
     if record.best is not None:
         config = record.config(record.best_settings)
         views = config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
         train = config.train.model_dump(mode="json", exclude_none=True)
         preset = Preset(settings=config.settings, train=train, views=views)
-        told = (
-            f"{record.model} on {record.data}: {record.metric} {record.best:.4f} on tune, best of {record.done} trials"
-        )
-        write_whole(folder / BEST, f"# {told}\n{preset.to_toml()}".encode())
+        told = f"{record.model} on {record.data}: {record.metric} {record.best:.4f} on validation, best of {record.done} trials"
+        write_atomic(folder / BEST, f"# {told}\n{preset.to_toml()}".encode())
 
 
 def read_record(folder: Path) -> Record:

@@ -13,7 +13,7 @@ from clbr.errors import InputError, require
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.training.loop import make_optimiser, train
-from clbr.training.run import Counters, Hooks, prepare
+from clbr.training.run import Callbacks, Counters, prepare
 from clbr.training.runtime import find_device
 from clbr.tuning.study import Aim, is_done
 
@@ -77,7 +77,7 @@ def _run(
         device = find_device("auto")
         model.to(device)
         with TemporaryDirectory() as space:
-            paradigm = prepare(Path(space), config, dataset, Hooks(stop=stop), device, folder.resolve())
+            paradigm = prepare(Path(space), config, dataset, Callbacks(stop=stop), device, folder.resolve())
         if paradigm is None:
             return
         optimiser = make_optimiser(model, config.train)
@@ -85,11 +85,11 @@ def _run(
             if stop():
                 return
             counters.follow(epoch, aim.metric)
-            if epoch.tune:
-                trial.report(epoch.tune[aim.metric], epoch.number)
+            if epoch.validation:
+                trial.report(epoch.validation[aim.metric], epoch.number)
             if counters.finished(config.train):
                 break
-            if epoch.tune and trial.should_prune():
+            if epoch.validation and trial.should_prune():
                 state = states.PRUNED
                 break
     except InputError as error:

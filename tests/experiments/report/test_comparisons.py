@@ -10,7 +10,7 @@ import pytest
 from clbr import BundleDataset, World
 from clbr.evaluation.metrics import Headline
 from clbr.evaluation.significance import paired_p
-from clbr.experiments.cells import Cell, Placed
+from clbr.experiments.cells import Cell, VariantCell
 from clbr.experiments.report.comparisons import LEVEL, Comparison, compare
 from clbr.experiments.report.results import Results
 from clbr.experiments.report.tables import measured, to_csv
@@ -24,7 +24,7 @@ ARMS = {"original": {}} | {f"copy {n}": {"settings": {"patience": 30 + n}} for n
 class Drawn(Store):
     """A store in memory: users have tastes of their own, every training shifts them all a little, one arm has a gain."""
 
-    def __init__(self, placed: list[Placed], users: int, rng: np.random.Generator, gain: float = 0.0) -> None:
+    def __init__(self, placed: list[VariantCell], users: int, rng: np.random.Generator, gain: float = 0.0) -> None:
         super().__init__(Path("nowhere"))
         taste = rng.random(users)
         self.tests: dict[str, PerUser] = {}
@@ -122,7 +122,7 @@ def test_values_are_those_of_the_seeds_that_both_have_done(tiny: World, tmp_path
 def test_each_share_is_held_against_the_base_at_the_same_share(small: BundleDataset, tmp_path: Path) -> None:
     shares = [{"share": [0.4, 1.0]}]
     arms = {"original": {"vary": shares}, "clbr": {"paradigm": "clbr", "vary": shares}, "casr": {"paradigm": "casr"}}
-    arms["fewer"] = {"settings": {"share": 0.4, "rate": 0.5}}
+    arms["fewer"] = {"settings": {"share": 0.4, "learning_rate": 0.5}}
     plan = spec(arms=arms, seeds=1)
     placed = cells(plan, small)
     results = Results(plan, small, placed, fill(tmp_path / "c", small, placed, lambda one: 0.4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clbr import InputError, World
-from clbr.experiments.cells import Placed
+from clbr.experiments.cells import VariantCell
 from clbr.experiments.report.comparisons import compare
 from clbr.experiments.report.degrees import class_name, degrees
 from clbr.experiments.report.drawing import Drawn, is_log, positions
@@ -72,7 +72,7 @@ def test_lines_need_something_that_varied(tiny: World, tmp_path: Path) -> None:
 def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: World, tmp_path: Path) -> None:
     plan = spec(arms=varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0]), figure="surface", metrics=["recall@20"], seeds=2)
 
-    def level(one: Placed) -> float | None:
+    def level(one: VariantCell) -> float | None:
         return None if one.point == {"omega_u": 1.0, "omega_b": 1.0} else 0.3 + 0.1 * one.point.get("omega_u", 0)
 
     results = results_of(plan, tiny, tmp_path / "c", level)
@@ -171,7 +171,7 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
     for one in placed:
         path = results.store.run(one.cell) / BEST
         path.parent.mkdir(parents=True)
-        write_model(path, make_model("crosscbr", {"dimension": 4}, tiny.dataset, torch_generator(0, "init")))
+        write_model(path, make_model("crosscbr", {"dim": 4}, tiny.dataset, torch_generator(0, "init")))
     with pytest.raises(InputError, match="not the weights of this model"):
         embeddings(results)
     results.store.folder.joinpath("embeddings").mkdir(exist_ok=True)

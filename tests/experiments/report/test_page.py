@@ -29,7 +29,7 @@ vary = [{ tau = [0.5, 1.0] }]
 """
 
 
-LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { rate = 0.5 }\n'
+LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { learning_rate = 0.5 }\n'
 
 
 class Tags(HTMLParser):

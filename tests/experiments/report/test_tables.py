@@ -10,7 +10,7 @@ from statistics import mean, stdev
 import pytest
 
 from clbr import BundleDataset, InputError, World
-from clbr.experiments.cells import Placed
+from clbr.experiments.cells import VariantCell
 from clbr.experiments.report.comparisons import compare
 from clbr.experiments.report.grid import Grid, Text
 from clbr.experiments.report.published import comparable, published
@@ -20,7 +20,7 @@ from clbr.experiments.spec import Spec
 from invented import cells, done, fill, named_youshu, spec
 
 
-def better(one: Placed) -> float:
+def better(one: VariantCell) -> float:
     return 0.3 if one.arm == "original" else 0.35
 
 
@@ -54,9 +54,13 @@ def test_p_values_are_shown_for_what_was_compared(tiny: World, tmp_path: Path) -
 
 
 def test_what_was_not_run_or_failed_is_shown_as_such(tiny: World, tmp_path: Path) -> None:
-    arms = {"original": {}, "broken": {"settings": {"rate": 9.0}}, "later": {"settings": {"rate": 8.0}}}
+    arms = {
+        "original": {},
+        "broken": {"settings": {"learning_rate": 9.0}},
+        "later": {"settings": {"learning_rate": 8.0}},
+    }
 
-    def level(one: Placed) -> float | str | None:
+    def level(one: VariantCell) -> float | str | None:
         if one.arm == "original":
             return 0.3 if one.cell.config.seed else None
         return "the loss is nan" if one.arm == "broken" else None
@@ -85,7 +89,7 @@ def test_a_cell_at_several_points_costs_once(tiny: World, tmp_path: Path) -> Non
 
 
 def test_models_that_judge_and_stand_in_no_row_cost_as_well(tiny: World, tmp_path: Path) -> None:
-    arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"rate": 0.02}}}
+    arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"learning_rate": 0.02}}}
     plan = spec(arms=arms, seeds=1)
     placed = cells(plan, tiny.dataset)
     store = fill(tmp_path / "c", tiny.dataset, placed, better)

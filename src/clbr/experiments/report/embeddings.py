@@ -16,7 +16,7 @@ from clbr.experiments.report.grid import Grid, plain
 from clbr.experiments.report.results import Group, Results
 from clbr.experiments.store import Store, read_arrays
 from clbr.experiments.work import thinned
-from clbr.files import write_whole
+from clbr.files import write_atomic
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Embeddings, Encoder
 from clbr.models.registry import make_model
@@ -59,7 +59,7 @@ def coordinates(results: Results, cell: Cell) -> dict[str, Points]:
     path.parent.mkdir(exist_ok=True)
     content = BytesIO()
     np.savez_compressed(content, **places)  # type: ignore[arg-type]
-    write_whole(path, content.getvalue())
+    write_atomic(path, content.getvalue())
     return places
 
 

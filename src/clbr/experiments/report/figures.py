@@ -189,7 +189,9 @@ def curves(results: Results) -> Drawn | None:
         for seed, record in group.records.items():
             if record.curve is None:
                 continue
-            looks = [(e, 100 * v) for e, v in zip(record.curve.epochs, record.curve.tune, strict=True) if v is not None]
+            looks = [
+                (e, 100 * v) for e, v in zip(record.curve.epochs, record.curve.validation, strict=True) if v is not None
+            ]
             grey = f"{0.15 + 0.55 * (seed % 10) / 10:.2f}"
             axes.plot(*zip(*looks, strict=True), color=grey, linewidth=0.6)
             best = dict(looks).get(record.best_epoch)
@@ -198,13 +200,15 @@ def curves(results: Results) -> Drawn | None:
             rows.append([f"{group.label}, seed {seed}", str(record.epochs), str(record.best_epoch), f"{best or 0:.2f}"])
         axes.set_title(plain_text("\n".join(_two_lines(group))), fontsize=6.5)
         if number % wide == 0:
-            axes.set_ylabel(f"{short(_metric(group))} on tune (%)", fontsize=7)
+            axes.set_ylabel(f"{short(_metric(group))} on validation (%)", fontsize=7)
         if number + wide >= len(groups):
             axes.set_xlabel("epoch", fontsize=7)
         tidy(axes)
         axes.tick_params(labelsize=6)
-    caption = f"{results.dataset.name}, tune, {results.seeds}. A line for each seed; dots: the epoch that was chosen."
-    columns = ["", "epochs", "best epoch", "best on tune (%)"]
+    caption = (
+        f"{results.dataset.name}, validation, {results.seeds}. A line for each seed; dots: the epoch that was chosen."
+    )
+    columns = ["", "epochs", "best epoch", "best on validation (%)"]
     return Drawn("curves", to_svg(figure, "curves"), Grid("Training curves", caption, columns, plain(rows)))
 
 

@@ -18,7 +18,7 @@ from clbr.experiments.report.grid import Grid, to_markdown
 from clbr.experiments.report.provenance import counts_of, environment, settings
 from clbr.experiments.report.results import Results
 from clbr.experiments.report.tables import to_csv
-from clbr.files import write_whole
+from clbr.files import write_atomic
 
 
 class Report:
@@ -90,7 +90,7 @@ class Report:
         except OSError as error:
             raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another --to") from None
         for file, content in made.items():
-            write_whole(folder / file, content)
+            write_atomic(folder / file, content)
         return [folder / file for file in made]
 
 

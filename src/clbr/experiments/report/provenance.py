@@ -27,9 +27,9 @@ def settings(results: Results) -> Iterator[tuple[str, str]]:
 
 def environment(results: Results) -> Grid:
     """Versions, machine and threads of the cells, each with how many cells had it where they differ; the data."""
-    told_by = [record.environment for record in results.records.values()]
+    informative_relations = [record.environment for record in results.records.values()]
     counts: dict[str, Counter[str]] = {}
-    for one in told_by:
+    for one in informative_relations:
         for what, value in _flat(one):
             counts.setdefault(what, Counter())[value] += 1
     rows = []
@@ -41,7 +41,7 @@ def environment(results: Results) -> Grid:
     seeds = sorted({seed for group in results.done for seed in group.records})
     rows += [["data", counts_of(dataset)], ["data fingerprint", dataset.fingerprint]]
     rows.append(["seeds", ", ".join(map(str, seeds))])
-    caption = f"{dataset.name}, {results.seeds}, {len(told_by)} cells."
+    caption = f"{dataset.name}, {results.seeds}, {len(informative_relations)} cells."
     return Grid("Versions and data", caption, ["what", "which"], plain(rows), 2)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
-from clbr.experiments.cells import Placed
+from clbr.experiments.cells import VariantCell
 from clbr.experiments.spec import SHARE, Point, Spec
 from clbr.experiments.store import PerUser, Record, Store
 
@@ -21,7 +21,7 @@ class Group:
     model: str
     arm: str
     point: Point
-    placed: tuple[Placed, ...]
+    placed: tuple[VariantCell, ...]
     records: dict[int, Record]
     """Of the cells that are done, by seed."""
     failed: dict[int, str]
@@ -62,7 +62,7 @@ def told(value: object) -> str:
 class Results:
     """All groups of a specification on a data set, in its order."""
 
-    def __init__(self, spec: Spec, dataset: BundleDataset, placed: Sequence[Placed], store: Store) -> None:
+    def __init__(self, spec: Spec, dataset: BundleDataset, placed: Sequence[VariantCell], store: Store) -> None:
         self.spec, self.dataset, self.store = spec, dataset, store
         self.groups = _groups(placed, store)
         self._kept: dict[str, PerUser] = {}
@@ -126,8 +126,8 @@ def common_seeds(one: Group, other: Group) -> list[int]:
     return sorted(set(one.records) & set(other.records))
 
 
-def _groups(placed: Sequence[Placed], store: Store) -> list[Group]:
-    together: dict[tuple[str, str, str], list[Placed]] = {}
+def _groups(placed: Sequence[VariantCell], store: Store) -> list[Group]:
+    together: dict[tuple[str, str, str], list[VariantCell]] = {}
     for one in placed:
         together.setdefault((one.model, one.arm, repr(one.point)), []).append(one)
     groups = []

@@ -10,14 +10,14 @@ const LOST = "The service does not answer. See that it is running and that you a
 const UNREADABLE = "The service's answer cannot be read. Try again; if it stays so, look at the service's log.";
 
 let askForToken = () => Promise.reject(new Trouble("This service needs a token.", "refused"));
-let noticeArtefact = () => {};
+let noticeArtifact = () => {};
 let asked = null; // one prompt for all calls that wait for it
 let token = untilClosed.get("token");
 
-/** Who asks for the token, and who is told which artefact an answer is from. */
-export function connect({ token: ask, artefact: notice }) {
+/** Who asks for the token, and who is told which artifact an answer is from. */
+export function connect({ token: ask, artifact: notice }) {
   askForToken = ask;
-  noticeArtefact = notice;
+  noticeArtifact = notice;
 }
 
 export function get(path, query = {}, signal) {
@@ -46,8 +46,8 @@ async function send(path, options, tried = 1) {
   options.signal?.throwIfAborted(); // an answer that nobody waits for any more never reaches the page
   if (!response.ok) throw refusal(response.status, answer);
   if (shown !== null && untilClosed.get("token") !== shown) untilClosed.set("token", shown); // it has worked
-  const artefact = response.headers.get("x-artefact");
-  if (artefact) noticeArtefact(artefact);
+  const artifact = response.headers.get("x-artifact");
+  if (artifact) noticeArtifact(artifact);
   return answer;
 }
 

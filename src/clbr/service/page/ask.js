@@ -66,7 +66,7 @@ function told(answer, changed, more) {
 /** How the sentence that begins with its place goes on; `more` says whether there are tries left. */
 function sentence(answer, more) {
   const { question, top, things, swaps, tried } = answer;
-  const after = answer.place_after === null ? `out of her first ${top}` : `to place ${figure(answer.place_after)}`;
+  const after = answer.rank_after === null ? `out of her first ${top}` : `to place ${figure(answer.rank_after)}`;
   if (answer.found && question === "why") {
     return things.length === 1
       ? ` because of this. Without it, it would fall ${after}.`

@@ -22,7 +22,7 @@ let tabs = null;
 themeButton(document.getElementById("theme"));
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); content.focus(); });
 notices.append(trouble, swapped, cut);
-connect({ token: askToken, artefact: noticeArtefact });
+connect({ token: askToken, artifact: noticeArtifact });
 start();
 
 function start() {
@@ -31,7 +31,7 @@ function start() {
 }
 
 function build(about) {
-  served ??= about.artefact;
+  served ??= about.artifact;
   setWords(about.words);
   Object.assign(state, { longest: about.limits.top, most: about.limits.edits });
   document.getElementById("data").textContent = about.data;
@@ -60,10 +60,10 @@ function build(about) {
   readLink();
 }
 
-/** Another artefact may take the place of the one that the page was built for. */
-function noticeArtefact(artefact) {
-  if (served === null || artefact === served) return;
-  served = artefact;
+/** Another artifact may take the place of the one that the page was built for. */
+function noticeArtifact(artifact) {
+  if (served === null || artifact === served) return;
+  served = artifact;
   put(swapped, h("p.notice", {},
     "Another model answers now than when this page was opened; names and figures may differ. ",
     button("button", () => location.reload(), {}, "Reload the page")));

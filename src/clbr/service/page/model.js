@@ -42,11 +42,11 @@ function share(label, users, value) {
 
 /** Every measure, for those who know them. */
 function measures(about) {
-  const names = [...new Set([...Object.keys(about.tune), ...Object.keys(about.test)])];
+  const names = [...new Set([...Object.keys(about.validation), ...Object.keys(about.test)])];
   if (!names.length) return null;
   const head = ["Measure", "Tune", "Test"].map((name) => h("th", { scope: "col" }, name));
   const cell = (value) => h("td", {}, value === undefined ? "–" : (100 * value).toFixed(2));
-  const row = (name) => h("tr", {}, h("th", { scope: "row" }, name), cell(about.tune[name]), cell(about.test[name]));
+  const row = (name) => h("tr", {}, h("th", { scope: "row" }, name), cell(about.validation[name]), cell(about.test[name]));
   return h("div", {},
     h("h3", {}, "Measures"),
     h("p.quiet", {}, `In percent, over all ${many("bundle")}. `
@@ -75,7 +75,7 @@ function report(about) {
 function facts(about) {
   const told = [
     ...["user", "bundle", "item"].map((kind) => [capital(many(kind)), figure(about[`${kind}s`])]),
-    ["Data", about.data], ["Model", about.model], ["Trained", about.paradigm], ["Artefact", about.artefact],
+    ["Data", about.data], ["Model", about.model], ["Trained", about.paradigm], ["Artifact", about.artifact],
     ["clbr", about.version],
   ];
   return h("dl", {}, told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));

@@ -26,7 +26,7 @@ function readerDesk(body, reader, about, again) {
   const bar = toolbar("readers");
   const group = (kind, nodes) => ({ nodes, ...thingGroup({
     tab: "readers", kind, title: `${capital(many(kind))} she chose`, none: `She has chosen no ${word(kind)} yet.`,
-    strike: "Strike out", struck: "struck out", editable: about.can_ask,
+    strike: "Strike out", struck: "struck out", editable: about.supports_whatif,
   }) });
   const groups = [group("bundle", reader.bundles), group("item", reader.items)];
   const heading = h("h3");
@@ -34,17 +34,17 @@ function readerDesk(body, reader, about, again) {
   const warnings = h("div");
   const trouble = h("div");
   const [note, brief] = [trustNote(), briefBar(heading)];
-  const list = ranking(about.can_ask ? explain : null);
+  const list = ranking(about.supports_whatif ? explain : null);
   const answers = openAnswers(reader, about.limits.budget);
   const answer = h("div");
-  const wanted = about.can_ask && searchBox({
+  const wanted = about.supports_whatif && searchBox({
     kind: "bundle", label: `Another ${word("bundle")}: what would it take?`, placeholder: `Find ${one("bundle")}`,
     taken: (id) => (reader.bundles.some((bundle) => bundle.id === id) ? "she has it" : null),
     choose: (bundle) => answers.ask(answer, bundle, wanted.input),
     leave: () => answers.close(answer),
   });
   put(body, subjectHead(name, reader, capital(segment(reader.segment))), bar.element,
-    !about.can_ask && cannotAsk(about),
+    !about.supports_whatif && cannotAsk(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "History" }, groups.map((part) => part.element)),
       h("section.card.main", { "aria-label": "List" },
@@ -67,14 +67,14 @@ function readerDesk(body, reader, about, again) {
     answers.show();
     heading.textContent = `Her first ${state.top} ${many("bundle")}`;
     await Promise.all(groups.map((part) => part.show(part.nodes, signal)));
-    const ask = about.can_ask ? () => askMoves(now, signal) : () => askPlain(now, signal);
+    const ask = about.supports_whatif ? () => askMoves(now, signal) : () => askPlain(now, signal);
     await attempt(trouble, async () => {
       const found = await busy(list.element, ask);
       put(trouble);
       const words = summary(found.moves, edited(now), found.top);
       list.show(found.moves, edited(now), found.top);
       answers.show();
-      told.textContent = words ?? (about.can_ask ? INVITE : "");
+      told.textContent = words ?? (about.supports_whatif ? INVITE : "");
       put(warnings, found.warnings.map((warning) => h("p.warning", {}, inWords(warning))));
       note.show(found.note);
       brief.show(words);

@@ -23,23 +23,23 @@ function bundleDesk(body, bundle, about, again) {
   const bar = toolbar("studio");
   const contents = thingGroup({
     tab: "studio", kind: "item", title: `${capital(many("item"))} in it`, none: `There is no ${word("item")} in it.`,
-    strike: "Remove", struck: "removed", editable: about.can_ask, swaps: true,
+    strike: "Remove", struck: "removed", editable: about.supports_whatif, swaps: true,
   });
   const picture = audience();
   const swaps = suggestions(bundle);
   const [trouble, warnings, note, brief] = [h("div"), h("div"), trustNote(), briefBar(picture.element)];
   put(body, subjectHead(name, bundle, `Chosen by ${count(bundle.chosen_by, "user")}`),
-    about.can_ask ? bar.element : cannotAsk(about),
+    about.supports_whatif ? bar.element : cannotAsk(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "Contents" }, contents.element),
-      about.can_ask && h("section.card.main", { "aria-label": "Audience" },
+      about.supports_whatif && h("section.card.main", { "aria-label": "Audience" },
         trouble, warnings, picture.element, swaps.element)),
     brief.element, note.element);
 
   async function show(now, signal) {
     bar.show();
     await contents.show(bundle.items, signal);
-    if (!about.can_ask) return;
+    if (!about.supports_whatif) return;
     swaps.show();
     await attempt(trouble, async () => {
       const asked = { bundle: now.id, ...editsOf(now), top: state.top };
