@@ -1,9 +1,9 @@
-"""How fast an artifact answers: opened, a user's what-if, a bundle's audience, an explanation, everyone ranked.
+"""Latency of a recommender folder: opening, a list, a user's what-if, a bundle's audience, explanations, all users.
 
-ARTIFACT is a folder that `clbr export` made. Users, bundles and edits are drawn by a fixed seed; every kind of question is
-asked a few times before it is timed. Medians and 95th percentiles in milliseconds.
+RECOMMENDER is a folder that `clbr export` wrote. Users, bundles and edits are drawn with a fixed seed. Every kind of
+question is asked a few times before it is timed. Medians and 95th percentiles (of few values: maxima) in milliseconds.
 
-    python benchmarks/answers.py ARTIFACT [ARTIFACT ...] [--questions 60]
+    python benchmarks/answers.py RECOMMENDER [RECOMMENDER ...] [--questions 60]
 """
 
 import argparse
@@ -16,95 +16,106 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.edit_requests import contents_edits, history_edits
-from clbr.inference.explain import what_it_takes, why
-from clbr.inference.recommend import of_left, recommend, recommend_all
-from clbr.inference.whatif import ask_bundle, ask_user, factual
+from clbr.data.pairs import Pairs
+from clbr.inference.recommend import recommend_all
+from clbr.inference.recommender import Recommender, load_recommender
+from clbr.inference.whatif import factual_state, neighbours
 from clbr.training.runtime import use_threads
 
 WARM_UP = 3
 OPENING = """
 import sys, time
 import torch
-begun = time.perf_counter()
-from clbr.serve import artifact, recommend
+start = time.perf_counter()
+from clbr.inference.recommender import load_recommender
 imported = time.perf_counter()
-recommend.recommend(artifact.open_artifact(sys.argv[1]), 0)
-print(1000 * (imported - begun), 1000 * (time.perf_counter() - imported))
+recommender = load_recommender(sys.argv[1])
+recommender.recommend_one(recommender.artifact.users.id(0))
+print(1000 * (imported - start), 1000 * (time.perf_counter() - imported))
 """
 
 
-def timed(ask: Callable[[], object], questions: int) -> np.ndarray:
-    seconds = []
-    for turn in range(WARM_UP + questions):
-        begun = perf_counter()
+def time_calls(ask: Callable[[], object], questions: int) -> np.ndarray:
+    """Return the milliseconds of each call, without the first ones."""
+    milliseconds = []
+    for number in range(WARM_UP + questions):
+        start = perf_counter()
         ask()
-        if turn >= WARM_UP:
-            seconds.append(perf_counter() - begun)
-    return 1000 * np.array(seconds)
+        if number >= WARM_UP:
+            milliseconds.append(1000 * (perf_counter() - start))
+    return np.array(milliseconds)
 
 
-def questions_of(opened: Artifact, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
-    about, users = opened.about, np.unique(opened.chosen[:, 0])
+def time_opening(folder: Path, runs: int = 5) -> dict[str, np.ndarray]:
+    """Return the milliseconds of the import and of the first list, each run in a new process."""
+    command = [sys.executable, "-c", OPENING, str(folder)]
+    lines = [subprocess.check_output(command, text=True) for _ in range(runs)]
+    times = np.array([line.split() for line in lines], float).T
+    return dict(zip(("import of clbr, after torch", "opening and a first list"), times, strict=True))
 
-    def absent(pairs: np.ndarray, left: int) -> int:
-        held = of_left(pairs, left)
-        return next(item for item in rng.integers(about.items, size=1000).tolist() if item not in held)
 
-    def user_edit() -> object:
-        user = int(rng.choice(users))
-        return ask_user(opened, user, history_edits(opened, user, add_items=(absent(opened.graph.ui.pairs, user),)))
+def make_questions(recommender: Recommender, rng: np.random.Generator) -> dict[str, Callable[[], object]]:
+    """Return a function for each kind of question; every call asks about random nodes."""
+    artifact = recommender.artifact
+    graph, state = artifact.graph, factual_state(artifact)
+    users, bundles = np.unique(graph.ub.pairs[:, 0]), np.unique(graph.bi.pairs[:, 0])
 
-    def bundle_swap() -> object:
-        bundle = int(rng.choice(np.unique(opened.graph.bi.pairs[:, 0])))
-        inside, new = of_left(opened.graph.bi.pairs, bundle), absent(opened.graph.bi.pairs, bundle)
-        edits = contents_edits(opened, bundle, drop_items=(int(rng.choice(inside)),), add_items=(new,))
-        return ask_bundle(opened, bundle, edits)
+    def random_user() -> int:
+        return int(rng.choice(users))
 
-    def explain_why() -> object:
-        user = int(rng.choice(users))
-        return why(opened, user, factual(opened).ranking(user, 20)[int(rng.integers(20))].bundle)
+    def new_item(pairs: Pairs, left: int) -> str:
+        known = neighbours(pairs, left)
+        items = rng.integers(artifact.about.items, size=1000).tolist()
+        return artifact.items.id(next(item for item in items if item not in known))
 
-    def explain_taking() -> object:
-        user = int(rng.choice(users))
-        return what_it_takes(opened, user, factual(opened).ranking(user, 100)[int(rng.integers(20, 100))].bundle)
+    def whatif() -> object:
+        user = random_user()
+        return recommender.whatif(artifact.users.id(user), add_items=[new_item(graph.ui.pairs, user)])
+
+    def audience() -> object:
+        bundle = int(rng.choice(bundles))
+        contents, new = neighbours(graph.bi.pairs, bundle), new_item(graph.bi.pairs, bundle)
+        old = artifact.items.id(int(rng.choice(contents)))
+        return recommender.audience(artifact.bundles.id(bundle), swap=[(old, new)])
+
+    def explain(first: int, last: int) -> object:
+        user = random_user()
+        bundle = state.ranking(user, last)[int(rng.integers(first, last))]
+        return recommender.explain(artifact.users.id(user), artifact.bundles.id(bundle))
 
     return {
-        "a list of 20": lambda: recommend(opened, int(rng.choice(users))),
-        "a user's what-if": user_edit,
-        "a bundle's audience": bundle_swap,
-        "why": explain_why,
-        "what would it take": explain_taking,
+        "a list of 20": lambda: recommender.recommend_one(artifact.users.id(random_user())),
+        "what-if of a user": whatif,
+        "audience of a bundle": audience,
+        "why a bundle is in the list": lambda: explain(0, 20),
+        "what would bring a bundle in": lambda: explain(20, 100),
     }
+
+
+def show(name: str, median: float, high: float, digits: int = 0) -> None:
+    print(f"| {name} | {median:.{digits}f} | {high:.{digits}f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artifacts", nargs="+", type=Path)
+    parser.add_argument("recommenders", nargs="+", type=Path, metavar="RECOMMENDER")
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     threads = use_threads(options.threads)
-    for folder in options.artifacts:
-        opened = open_artifact(folder)
-        print(
-            f"\n| {opened.about.model} on {opened.about.data}, {threads} threads | median ms | 95 % ms |\n|---|---|---|"
-        )
-        told = [subprocess.check_output([sys.executable, "-c", OPENING, folder], text=True) for _ in range(5)]
-        for name, found in zip(
-            ("imported clbr, after torch", "opened, and a first list"),
-            np.array([line.split() for line in told], float).T,
-            strict=True,
-        ):
-            print(f"| {name} | {np.median(found):.0f} | {np.max(found):.0f} |", flush=True)
-        rng = np.random.default_rng(0)
-        for name, ask in questions_of(opened, rng).items():
-            found = timed(ask, options.questions)
-            print(f"| {name} | {np.median(found):.1f} | {np.percentile(found, 95):.1f} |", flush=True)
+    for folder in options.recommenders:
+        recommender = load_recommender(folder)
+        about = recommender.artifact.about
+        print(f"\n| {about.model} on {about.data}, {threads} threads | median ms | 95 % ms |\n|---|---|---|")
+        for name, times in time_opening(folder).items():
+            show(name, np.median(times), np.max(times))
+        for name, ask in make_questions(recommender, np.random.default_rng(0)).items():
+            times = time_calls(ask, options.questions)
+            show(name, np.median(times), np.percentile(times, 95), digits=1)
         with tempfile.TemporaryDirectory() as space:
-            everyone = timed(lambda: recommend_all(opened, Path(space) / "all.parquet"), 3)  # noqa: B023
-        print(f"| everyone ranked, to Parquet | {np.median(everyone):.0f} | {np.max(everyone):.0f} |", flush=True)
+            out = Path(space) / "all.parquet"
+            times = time_calls(lambda: recommend_all(recommender.artifact, out), 3)  # noqa: B023
+        show("lists of all users, to Parquet", np.median(times), np.max(times))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reading the canonical layout: the package against line-by-line python, on NetEase-sized files.
+"""Reading the canonical data layout: the package compared with line-by-line Python, on NetEase-sized files.
 
 python benchmarks/reading.py
 """
@@ -10,12 +10,12 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr import load, save, simulate
-from clbr.data.folder import TABLES
+from clbr.data.folder import TABLES, load, save
+from clbr.simulation.generate import simulate
 
 
 def plain_loop(path: Path) -> list[tuple[int, int]]:
-    """The quickest way to do it line by line."""
+    """Read line by line with as little work per line as possible."""
     pairs = []
     with path.open() as lines:
         for line in lines:
@@ -25,7 +25,7 @@ def plain_loop(path: Path) -> list[tuple[int, int]]:
 
 
 def as_published(path: Path) -> list[tuple[int, ...]]:
-    """In the manner of the published bundle recommenders: a tuple from a generator for every line."""
+    """Read as published bundle recommenders do: a tuple from a generator for every line."""
     with path.open() as lines:
         return [tuple(int(field) for field in line[:-1].split("\t")) for line in lines.readlines()]
 
@@ -36,6 +36,7 @@ def read_with(reader: Callable[[Path], object], folder: Path) -> None:
 
 
 def best_of(runs: int, function: Callable[..., object], *arguments: object) -> float:
+    """Return the shortest time of several calls, in seconds."""
     times = []
     for _ in range(runs):
         start = perf_counter()
@@ -50,10 +51,10 @@ def main() -> None:
         lines = sum((folder / file).read_bytes().count(b"\n") for file in TABLES.values())
         load(folder)
         fast = best_of(15, load, folder)
-        print(f"{lines:,} lines, clbr.load, every id and pair checked: {fast:.3f} s")
+        print(f"{lines:,} lines, clbr.load, every id and pair validated: {fast:.3f} s")
         for reader in (plain_loop, as_published):
             slow = best_of(2, read_with, reader, folder)
-            print(f"line by line, {reader.__name__}, nothing checked: {slow:.2f} s, {slow / fast:.1f} times as long")
+            print(f"line by line, {reader.__name__}, nothing validated: {slow:.2f} s, {slow / fast:.1f} times as long")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What the engine is compared with in speed.py: the same models, in the manner of published bundle recommenders.
+"""Reference implementation for speed.py: the same models, written as published bundle recommenders are.
 
-COO matrices over stacked nodes, BGCN's overlap multiplied out, negatives one at a time, torch's own dropout, normalize
-and cross_entropy, a dense mask in evaluation. Where published code is slower still (a sparse matrix asked for one
-entry per negative, a softmax written in four passes) the quicker way was taken.
+COO matrices over stacked nodes, BGCN's overlap multiplied out, negatives drawn one at a time, torch's own dropout,
+normalize and cross_entropy, a dense mask in evaluation. Where published code is still slower (one sparse matrix lookup
+per negative, a softmax in four passes), the faster variant is used here.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from clbr import BundleDataset
+from clbr.data.dataset import BundleDataset
 from clbr.models.base import Triples
 
 Vectors = list[tuple[Tensor, Tensor]]
-"""For each level of a model the users' vectors and the bundles'."""
+"""User vectors and bundle vectors of each level of a model."""
 
 
 def incidence(pairs: np.ndarray, rows: int, columns: int) -> sp.csr_matrix:
@@ -26,18 +26,18 @@ def incidence(pairs: np.ndarray, rows: int, columns: int) -> sp.csr_matrix:
 
 
 def normalised(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """D_rows^-1/2 A D_columns^-1/2."""
+    """Return D_rows^-1/2 A D_columns^-1/2."""
     rows, columns = (1 / (np.sqrt(np.asarray(matrix.sum(axis)).ravel()) + 1e-8) for axis in (1, 0))
     return sp.diags(rows) @ matrix @ sp.diags(columns)
 
 
-def averaging(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """D_rows^-1 A."""
+def row_mean(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Return D_rows^-1 A."""
     return sp.diags(1 / (np.asarray(matrix.sum(1)).ravel() + 1e-8)) @ matrix
 
 
-def both_ways(matrix: sp.csr_matrix) -> sp.csr_matrix:
-    """Left and right nodes stacked: [[0, A], [A', 0]]."""
+def stacked(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Return [[0, A], [A', 0]]: left and right nodes stacked."""
     return sp.bmat([[None, matrix], [matrix.T, None]]).tocsr()
 
 
@@ -49,70 +49,71 @@ def coo(matrix: sp.spmatrix) -> Tensor:
 
 
 def csr32(matrix: sp.spmatrix) -> Tensor:
-    """Compressed rows with 32-bit indices, which torch hands to MKL."""
+    """Return a CSR tensor with 32-bit indices, for which torch calls MKL."""
     matrix = matrix.tocsr()
     pointers, columns = (torch.from_numpy(part.astype(np.int32)) for part in (matrix.indptr, matrix.indices))
     values = torch.from_numpy(matrix.data.astype(np.float32))
     return torch.sparse_csr_tensor(pointers, columns, values, matrix.shape, check_invariants=False)
 
 
-def with_edges_dropped(matrix: sp.csr_matrix, rate: float) -> sp.csr_matrix:
+def edge_dropout(matrix: sp.csr_matrix, rate: float) -> sp.csr_matrix:
     matrix = matrix.tocoo()
     keep = np.random.choice([0.0, 1.0], size=len(matrix.data), p=[rate, 1 - rate])  # noqa: NPY002
     return sp.coo_matrix((matrix.data * keep, (matrix.row, matrix.col)), shape=matrix.shape).tocsr()
 
 
-def draw_negatives(left: Sequence[int], chosen: list[set[int]], bundles: int) -> list[int]:
-    """One at a time, until one is not among the user's."""
+def draw_negatives(users: Sequence[int], positives: list[set[int]], bundles: int) -> list[int]:
+    """Draw one negative per user; redraw while it is a positive of the user."""
     drawn = []
-    for user in left:
+    for user in users:
         bundle = np.random.randint(bundles)  # noqa: NPY002
-        while bundle in chosen[user]:
+        while bundle in positives[user]:
             bundle = np.random.randint(bundles)  # noqa: NPY002
         drawn.append(bundle)
     return drawn
 
 
-def chosen_sets(dataset: BundleDataset) -> list[set[int]]:
-    chosen: list[set[int]] = [set() for _ in range(len(dataset.users))]
+def positive_sets(dataset: BundleDataset) -> list[set[int]]:
+    """Return the training bundles of each user."""
+    positives: list[set[int]] = [set() for _ in range(len(dataset.users))]
     for user, bundle in dataset.train.tolist():
-        chosen[user].add(bundle)
-    return chosen
+        positives[user].add(bundle)
+    return positives
 
 
 def bpr(vectors: Vectors, triples: Triples) -> Tensor:
-    right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)  # (n, 1 + k)
+    candidates = torch.cat([triples.positives[:, None], triples.negatives], dim=1)  # (n, 1 + k)
     scores = sum(
-        (users[triples.users][:, None].expand(-1, right.shape[1], -1) * bundles[right]).sum(2)
+        (users[triples.users][:, None].expand(-1, candidates.shape[1], -1) * bundles[candidates]).sum(2)
         for users, bundles in vectors
     )
     return -torch.log(torch.sigmoid(scores[:, :1] - scores[:, 1:])).mean()
 
 
 def info_nce(one: Tensor, other: Tensor, nodes: Tensor, temperature: float) -> Tensor:
-    """A row for each entry of the batch, a user who is there twice in two of them."""
+    """Return InfoNCE with one row per entry of the batch: a node that occurs twice has two rows."""
     one, other = F.normalize(one[nodes], dim=1), F.normalize(other[nodes], dim=1)
     return F.cross_entropy(one @ other.T / temperature, torch.arange(len(nodes)))
 
 
-def evaluation(scores_of: Vectors, train_mask: Tensor, wanted: Tensor, users: Tensor, size: int = 2048) -> dict:
-    """Recall and NDCG at 20 and 40; `train_mask` and `wanted` are dense, users x bundles."""
+def evaluation(vectors: Vectors, train_mask: Tensor, relevant: Tensor, users: Tensor, size: int = 2048) -> dict:
+    """Return recall and NDCG at 20 and 40. `train_mask` and `relevant` are dense, users x bundles."""
     discounts, sums = 1 / torch.log2(torch.arange(2, 42).float()), {}
     for chunk in users.split(size):
-        scores = sum(left[chunk] @ right.T for left, right in scores_of)
+        scores = sum(left[chunk] @ right.T for left, right in vectors)
         scores = scores - 1e8 * train_mask[chunk]
-        truth = wanted[chunk]
+        targets = relevant[chunk]
         for k in (20, 40):
             best = torch.topk(scores, k).indices
-            hits, relevant = truth.gather(1, best), truth.sum(1)
-            ideal = discounts.cumsum(0)[relevant.clamp(max=k).long() - 1]
-            sums[f"recall@{k}"] = sums.get(f"recall@{k}", 0) + (hits.sum(1) / relevant).sum().item()
+            hits, counts = targets.gather(1, best), targets.sum(1)
+            ideal = discounts.cumsum(0)[counts.clamp(max=k).long() - 1]
+            sums[f"recall@{k}"] = sums.get(f"recall@{k}", 0) + (hits.sum(1) / counts).sum().item()
             sums[f"ndcg@{k}"] = sums.get(f"ndcg@{k}", 0) + (hits @ discounts[:k] / ideal).sum().item()
     return {name: total / len(users) for name, total in sums.items()}
 
 
 class Reference:
-    """A model of the engine, calculated in the other manner from parameters of its own (equal at first)."""
+    """A model of the package in the reference implementation, with a copy of its initial parameters."""
 
     def __init__(self, model: nn.Module, dataset: BundleDataset) -> None:
         self.weights, self.config = deepcopy(model), model.config
@@ -123,13 +124,13 @@ class Reference:
         self.prepare()
 
     def prepare(self) -> None:
-        """Matrices that last for the whole training."""
+        """Compute the matrices that are constant during training."""
 
-    def begin_epoch(self) -> None:
-        """Matrices that are drawn anew for every epoch."""
+    def start_epoch(self) -> None:
+        """Compute the matrices that are drawn again in every epoch."""
 
     def vectors(self) -> Vectors:
-        raise TypeError(f"{type(self).__name__} does not say what its vectors are")
+        raise TypeError(f"{type(self).__name__} does not define its vectors")
 
     def loss(self, triples: Triples) -> Tensor:
         return bpr(self.vectors(), triples)
@@ -142,7 +143,7 @@ class BPRMF(Reference):
 
 class LightGCN(Reference):
     def prepare(self) -> None:
-        self.graph = coo(normalised(both_ways(self.ub)))
+        self.graph = coo(normalised(stacked(self.ub)))
 
     def vectors(self) -> Vectors:
         layers = [torch.cat([self.weights.users, self.weights.bundles])]
@@ -155,17 +156,19 @@ class LightGCN(Reference):
 class RGCN(Reference):
     def prepare(self) -> None:
         ub, ui, bi = self.ub, self.ui, self.bi
-        self.graphs = [coo(averaging(matrix.tocsr())) for matrix in (ub, ui, ub.T, bi, ui.T, bi.T)]
+        self.graphs = [coo(row_mean(matrix.tocsr())) for matrix in (ub, ui, ub.T, bi, ui.T, bi.T)]
 
     def vectors(self) -> Vectors:
         users, bundles, items = self.weights.users, self.weights.bundles, self.weights.items
         for depth, layer in enumerate(self.weights.layers, start=1):
             sources = (bundles, items, users, items, users, bundles)
-            sent = [
+            messages = [
                 torch.sparse.mm(graph, source) @ weight
                 for graph, source, weight in zip(self.graphs, sources, layer.transforms, strict=True)
             ]
-            nodes = [x @ layer.own + sent[2 * i] + sent[2 * i + 1] for i, x in enumerate((users, bundles, items))]
+            nodes = [
+                x @ layer.own + messages[2 * i] + messages[2 * i + 1] for i, x in enumerate((users, bundles, items))
+            ]
             if depth < len(self.weights.layers):
                 nodes = [F.dropout(torch.relu(x), self.config.message_dropout) for x in nodes]
             users, bundles, items = nodes
@@ -180,7 +183,7 @@ class BGCN(Reference):
         item_level = [[sp.eye(users), self.ui], [self.ui.T, sp.eye(items)]]
         bundle_level = [[sp.eye(users), self.ub], [self.ub.T, overlap]]
         self.item_level, self.bundle_level = (coo(normalised(sp.bmat(x).tocsr())) for x in (item_level, bundle_level))
-        self.contents = coo(averaging(self.bi))
+        self.contents = coo(row_mean(self.bi))
 
     def vectors(self) -> Vectors:
         weights = self.weights
@@ -201,11 +204,11 @@ class BGCN(Reference):
 
 
 class CrossCBR(Reference):
-    def begin_epoch(self) -> None:
+    def start_epoch(self) -> None:
         config = self.config
-        self.item_level = coo(normalised(with_edges_dropped(both_ways(self.ui), config.item_dropout)))
-        self.bundle_level = coo(normalised(with_edges_dropped(both_ways(self.ub), config.bundle_dropout)))
-        self.contents = coo(averaging(with_edges_dropped(self.bi, config.contents_dropout)))
+        self.item_level = coo(normalised(edge_dropout(stacked(self.ui), config.item_dropout)))
+        self.bundle_level = coo(normalised(edge_dropout(stacked(self.ub), config.bundle_dropout)))
+        self.contents = coo(row_mean(edge_dropout(self.bi, config.contents_dropout)))
 
     def vectors(self) -> Vectors:
         users, items = self.propagated(self.item_level, self.weights.items)
@@ -223,11 +226,11 @@ class CrossCBR(Reference):
 
     def loss(self, triples: Triples) -> Tensor:
         (users, contents), (bundle_users, bundles) = vectors = self.vectors()
-        contrast = [
+        contrastive = [
             info_nce(users, bundle_users, triples.users, self.config.temperature),
             info_nce(contents, bundles, triples.positives, self.config.temperature),
         ]
-        return bpr(vectors, triples) + self.config.contrast * sum(contrast) / 2
+        return bpr(vectors, triples) + self.config.contrastive_weight * sum(contrastive) / 2
 
 
 REFERENCES: dict[str, type[Reference]] = {

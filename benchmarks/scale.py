@@ -1,8 +1,9 @@
-"""BGCN and CrossCBR as the data grow: seconds an epoch and peak memory, NetEase-like and 1, 2, 4, 8 times Youshu-like.
+"""BGCN and CrossCBR on growing data: seconds per epoch and peak memory, NetEase-like and 1, 2, 4, 8 times Youshu-like.
 
-Each cell is a process of its own, which loads the data, takes two steps to warm up, times up to 40 steps of an epoch
-(scaled to all of them) and evaluates validation once, so that the peak is that of a real run. A step is to grow no faster
-than the edges. An epoch has as many more steps as there are more choices, unless the batch grows with the data:
+Each cell runs in its own process. It loads the data, makes two steps to warm up, times up to 40 steps of an epoch
+(scaled to a full epoch) and evaluates on validation once, so that its peak memory is that of a real run. The time of a
+step should grow no faster than the number of edges. The number of steps grows with the number of training pairs, unless
+the batch size grows, too:
 
     python benchmarks/scale.py [--growing-batch] [--quick]
 """
@@ -18,7 +19,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-# The package is imported where it is used: a child's peak starts from its parent's, which has to stay small.
+# The package is imported inside functions: the peak memory of a child process includes that of its parent.
 
 MODELS = ("bgcn", "crosscbr")
 WARM_UP, TIMED = 2, 40
@@ -30,8 +31,9 @@ def peak() -> float:
 
 
 def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
-    """Save a simulated data set."""
-    from clbr import save, simulate
+    """Simulate a data set and save it."""
+    from clbr.data.folder import save
+    from clbr.simulation.generate import simulate
 
     dataset = simulate(like, scale=scale).dataset  # type: ignore[arg-type]
     save(dataset, Path(folder))
@@ -39,14 +41,15 @@ def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
 
 
 def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
-    """Train for some steps, then evaluate."""
-    from clbr import evaluate, load
+    """Train for some steps, then evaluate on validation. Returns seconds and GiB."""
+    from clbr.data.folder import load
+    from clbr.evaluation.protocol import evaluate
     from clbr.graph.graph import BundleGraph
     from clbr.models.registry import make_model
     from clbr.rng import torch_generator
-    from clbr.training.batches import Choices
+    from clbr.training.batches import Positives
     from clbr.training.config import compose
-    from clbr.training.loop import make_optimiser
+    from clbr.training.loop import make_optimizer
     from clbr.training.runtime import use_threads
 
     use_threads(None)
@@ -55,18 +58,18 @@ def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
     dataset = load(Path(folder))
     graph = BundleGraph.of(dataset)
     model = make_model(name, run.settings, dataset, torch_generator(0, "model"))
-    optimiser, choices = make_optimiser(model, run.train), Choices(dataset.train, graph.ub.shape)
+    optimizer, positives = make_optimizer(model, run.train), Positives(dataset.train, graph.ub.shape)
     for limit in (WARM_UP, TIMED):
-        start, times = epoch(model, optimiser, graph, choices, batch, limit)
-    steps, rest = -(-len(choices.pairs) // batch), times[1:] or times
+        start, times = epoch(model, optimizer, graph, positives, batch, limit)
+    steps, rest = -(-len(positives) // batch), times[1:] or times
     trained = peak()
-    begun = perf_counter()
-    evaluate(model.recommender(graph), dataset, split="validation")
+    evaluation_start = perf_counter()
+    evaluate(model.scorer(graph), dataset, split="validation")
     return {
         "steps": steps,
         "step": median(times),
-        "epoch": start + times[0] + (steps - 1) * median(rest),  # the first makes what is drawn once
-        "evaluation": perf_counter() - begun,
+        "epoch": start + times[0] + (steps - 1) * median(rest),  # the first step also builds the operators
+        "evaluation": perf_counter() - evaluation_start,
         "imported": imported,
         "trained": trained,
         "peak": peak(),
@@ -74,31 +77,31 @@ def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
     }
 
 
-def epoch(model: Any, optimiser: Any, graph: Any, choices: Any, batch: int, limit: int) -> tuple[float, list[float]]:
-    """Seconds to begin an epoch (what is drawn once), and of each of its first steps."""
+def epoch(model: Any, optimizer: Any, graph: Any, positives: Any, batch: int, limit: int) -> tuple[float, list[float]]:
+    """Return the seconds to start an epoch (its graph and its negatives), and of each of its first steps."""
     import torch
 
     from clbr.models.base import Batch
     from clbr.rng import generator, torch_generator
 
-    begun = perf_counter()
+    epoch_start = perf_counter()
     noise = torch_generator(0, "epoch")
     epoch_graph = model.epoch_graph(graph, noise)
-    triples = choices.epoch(batch, 1, generator(0, "epoch"))
+    triples = positives.epoch(batch, 1, generator(0, "epoch"))
     mark = perf_counter()
-    start, times = mark - begun, []
+    start, times = mark - epoch_start, []
     for _, ub in zip(range(limit), triples, strict=False):
         loss = torch.stack(list(model.losses(epoch_graph, Batch(ub), noise).values())).sum()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         times.append(perf_counter() - mark)
         mark = perf_counter()
     return start, times
 
 
 def in_a_process(*call: object) -> dict[str, Any]:
-    """One of the functions above, in a fresh process."""
+    """Call one of the functions above in a new process."""
     command = [sys.executable, __file__, "--call", json.dumps(call)]
     answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return answer
@@ -121,8 +124,10 @@ def show(name: str, cells: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--growing-batch", action="store_true", help="2,048 times the scale, in place of 2,048")
-    parser.add_argument("--quick", action="store_true", help="two small worlds: to see that it runs")
+    parser.add_argument(
+        "--growing-batch", action="store_true", help="batches of 2,048 times the scale instead of 2,048"
+    )
+    parser.add_argument("--quick", action="store_true", help="two small worlds, as a check")
     parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.call:
@@ -140,7 +145,9 @@ def main() -> None:
             for name in MODELS:
                 cells[name].append(world | in_a_process("measure", folder, name, batch))
                 print(f"{like} x {scale:g}, {name}: done", file=sys.stderr)
-    print(f"Right of the bar: times the figure of youshu x {scales[0]:g}; added is the peak without the imports.")
+    print(
+        f"Right of the bar: multiples of the values of youshu x {scales[0]:g}; added is the peak without the imports."
+    )
     for name in MODELS:
         show(name, cells[name])
 

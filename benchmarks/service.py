@@ -1,11 +1,11 @@
-"""How much the service bears. ARTIFACT is a folder that `clbr export` made; the server runs in a process of its own.
+"""Load on the service. RECOMMENDER is a folder that `clbr export` wrote; the server runs in its own process.
 
-    python benchmarks/service.py ARTIFACT                      recommend, what-if over HTTP beside the engine's, the page
-    python benchmarks/service.py ARTIFACT --soak 5 --other B   five minutes of mixed load, swapped every thirty seconds
+    python benchmarks/service.py RECOMMENDER                      recommend, what-if over HTTP and in Python, the page
+    python benchmarks/service.py RECOMMENDER --soak 5 --other B   five minutes of mixed load, swapped every 30 seconds
 
-Recommend is asked by wrk (Debian's package of that name) over kept connections, a user by chance each time. The soak
-checks every answer: no 5xx, each equal to the first one of the same artifact to the same question; memory at the
-start, the middle and the end.
+Recommend requests are sent by wrk (Debian's package of that name) over persistent connections, each for a random user.
+The soak test checks every answer: no status 5xx, and the same answer whenever the same recommender gets the same request.
+It prints the memory of the server at the start, in the middle and at the end.
 """
 
 import argparse
@@ -20,23 +20,29 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import numpy as np
 
-from clbr.inference.artifact import open_artifact
-from clbr.inference.edit_requests import history_edits
-from clbr.inference.recommend import of_left
-from clbr.inference.whatif import ask_user
+from clbr.inference.recommender import Recommender, load_recommender
+from clbr.inference.whatif import neighbours
 from clbr.training.runtime import use_threads
 
 SWAP_SECONDS = 30
+CLIENTS = 4
+SHARES = {"list": 0.7, "whatif": 0.12, "audience": 0.03, "explain": 0.03, "find": 0.12}
+"""Share of each kind of request in the soak test."""
+WARM_UP = 3
 
 
 @contextmanager
-def serving(artifact: Path) -> Iterator[tuple[int, str]]:
-    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(artifact), "--port", "0"]
+def serving(folder: Path) -> Iterator[tuple[int, str]]:
+    """Run the server; yield its process id and its address."""
+    command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(folder), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -45,150 +51,175 @@ def serving(artifact: Path) -> Iterator[tuple[int, str]]:
             process.terminate()
 
 
-def recommend(address: str, users: int, seconds: int, connections: int) -> None:
+def measure_recommend(address: str, recommender: Recommender, seconds: int, connections: int) -> None:
+    """Print requests per second and latencies, measured by wrk."""
     if not shutil.which("wrk"):
         print("recommend: wrk is not installed")
         return
+    users = recommender.artifact.users
+    ids = ", ".join(json.dumps(quote(users.id(index))) for index in range(min(len(users), 5000)))
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(
-            'math.randomseed(7)\nrequest = function() return wrk.format("GET", '
-            f'"/api/recommend?top=20&user=" .. math.random(0, {users - 1})) end\n'
+            f"math.randomseed(7)\nlocal users = {{{ids}}}\n"
+            'request = function() return wrk.format("GET", "/api/recommend?k=20&user=" .. users[math.random(#users)]) end\n'
         )
         script.flush()
-        words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script.name, address]
-        told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    found = {name: re.search(rf"{name}\s+([\d.]+\w+)", told) for name in ("50%", "99%")}
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", told)
-    wrong = re.search(r"Non-2xx.*", told)
-    times = ", ".join(f"{name} {match[1]}" for name, match in found.items() if match)
-    print(f"recommend: {float(rate[1]) if rate else 0:,.0f} requests/s, {times} {wrong[0] if wrong else ''}")
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script.name, address]
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    latencies = {name: re.search(rf"{name}\s+([\d.]+\w+)", output) for name in ("50%", "99%")}
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", output)
+    failed = re.search(r"Non-2xx.*", output)
+    times = ", ".join(f"{name} {match[1]}" for name, match in latencies.items() if match)
+    print(f"recommend: {float(rate[1]) if rate else 0:,.0f} requests/s, {times} {failed[0] if failed else ''}")
 
 
-def whatif(address: str, artifact: Path, questions: int) -> None:
-    """The same questions over HTTP and of the engine in this process, in turn."""
-    opened, rng = open_artifact(artifact), np.random.default_rng(7)
-    users = np.unique(opened.chosen[:, 0])
-    http, engine = [], []
+def measure_whatif(address: str, recommender: Recommender, questions: int) -> None:
+    """Print the latency of the same what-if questions over HTTP and in this process, alternating."""
+    artifact, rng = recommender.artifact, np.random.default_rng(7)
+    users = np.unique(artifact.graph.ub.pairs[:, 0])
+    over_http, in_python = [], []
     with httpx2.Client(base_url=address, timeout=60) as client:
-        for turn in range(questions + 3):
+        for number in range(questions + WARM_UP):
             user = int(rng.choice(users))
-            held = of_left(opened.graph.ui.pairs, user)
-            item = next(i for i in rng.integers(opened.about.items, size=1000).tolist() if i not in held)
-            begun = time.perf_counter()
-            asked = {"user": opened.users.id(user), "add_items": [opened.items.id(item)]}
-            client.post("/api/whatif/user", json=asked).raise_for_status()
+            known = neighbours(artifact.graph.ui.pairs, user)
+            item = next(i for i in rng.integers(artifact.about.items, size=1000).tolist() if i not in known)
+            request = {"user": artifact.users.id(user), "add_items": [artifact.items.id(item)]}
+            start = time.perf_counter()
+            client.post("/api/whatif", json=request).raise_for_status()
             middle = time.perf_counter()
-            ask_user(opened, user, history_edits(opened, user, add_items=(item,)))
-            if turn >= 3:
-                http.append(1000 * (middle - begun))
-                engine.append(1000 * (time.perf_counter() - middle))
-    above = np.median(http) - np.median(engine)
-    high = np.percentile(http, 95) - np.percentile(engine, 95)
+            recommender.whatif(request["user"], add_items=request["add_items"])
+            if number >= WARM_UP:
+                over_http.append(1000 * (middle - start))
+                in_python.append(1000 * (time.perf_counter() - middle))
+    added = np.median(over_http) - np.median(in_python)
+    added_high = np.percentile(over_http, 95) - np.percentile(in_python, 95)
     print(
-        f"what-if: {np.median(http):.1f} ms over HTTP, {np.median(engine):.1f} ms the engine's own: {above:+.1f} ms "
-        f"(95th percentile {high:+.1f} ms)"
+        f"what-if: {np.median(over_http):.1f} ms over HTTP, {np.median(in_python):.1f} ms in Python: {added:+.1f} ms "
+        f"(95th percentile {added_high:+.1f} ms)"
     )
 
 
-def page(address: str) -> None:
-    """From asking for the page until it can be typed into, in a new browser."""
+def measure_page(address: str) -> None:
+    """Print the time from the request for the page until its search field is visible, in a new browser."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        found = []
+        seconds = []
         for _ in range(5):
-            view = browser.new_context().new_page()
-            begun = time.perf_counter()
-            view.goto(address)
-            view.get_by_role("combobox").first.wait_for()
-            found.append(time.perf_counter() - begun)
+            page = browser.new_context().new_page()
+            start = time.perf_counter()
+            page.goto(address)
+            page.get_by_role("combobox").first.wait_for()
+            seconds.append(time.perf_counter() - start)
         browser.close()
-    print(f"page: can be used after {np.median(found):.2f} s (largest of {len(found)}: {max(found):.2f} s)")
+    print(f"page: usable after {np.median(seconds):.2f} s (largest of {len(seconds)}: {max(seconds):.2f} s)")
+
+
+@dataclass
+class SoakResult:
+    """What the clients of the soak test found. `lock` protects all of it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    first: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    """The first answer to each request, by recommender and request."""
+    statuses: dict[int, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    def check(self, response: httpx2.Response) -> None:
+        """Count a response and record an error if it is a 5xx or differs from an earlier answer."""
+        key = (response.headers.get("x-artifact"), str(response.url), response.request.content)
+        payload = response.json()
+        payload.pop("request", None)
+        with self.lock:
+            self.statuses[response.status_code] = self.statuses.get(response.status_code, 0) + 1
+            if response.status_code == 200 and self.first.setdefault(key, payload) != payload:
+                self.errors.append(f"different answers: {key}")
+            if response.status_code >= 500:
+                self.errors.append(response.text)
+
+
+def send_request(client: httpx2.Client, user: str, bundle: str, kind: str) -> httpx2.Response:
+    """Send one request of a kind."""
+    if kind == "list":
+        return client.get("/api/recommend", params={"user": user})
+    if kind == "find":
+        return client.get("/api/find", params={"kind": "item", "text": bundle})
+    if kind == "whatif":
+        return client.post("/api/whatif", json={"user": user, "k": 10})
+    if kind == "audience":
+        return client.post("/api/audience", json={"bundle": bundle})
+    return client.post("/api/explain", json={"user": user, "bundle": bundle, "budget": 10})
 
 
 def soak(one: Path, other: Path, minutes: float) -> None:
+    """Send mixed requests from several threads while the served folder alternates between two recommenders."""
     link = Path(tempfile.mkdtemp()) / "current"
     link.symlink_to(one.resolve())
-    stop, first, counts, wrong = threading.Event(), {}, {}, []
-    lock = threading.Lock()
-    opened = open_artifact(one)
-    users = [opened.users.id(user) for user in np.unique(opened.chosen[:, 0])[:40].tolist()]
+    stop, result = threading.Event(), SoakResult()
+    artifact = load_recommender(one).artifact
+    users = [artifact.users.id(user) for user in np.unique(artifact.graph.ub.pairs[:, 0])[:40].tolist()]
+    bundles = [artifact.bundles.id(bundle) for bundle in range(20)]
 
-    def load(number: int, address: str) -> None:
+    def run_client(number: int, address: str) -> None:
         rng = np.random.default_rng(number)
         with httpx2.Client(base_url=address, timeout=120) as client:
             while not stop.is_set():
-                user, bundle = str(rng.choice(users)), str(rng.integers(20))
-                kind = rng.choice(["list", "user", "bundle", "why", "find"], p=[0.7, 0.12, 0.03, 0.03, 0.12])
-                if kind == "list":
-                    answer = client.get("/api/recommend", params={"user": user})
-                elif kind == "find":
-                    answer = client.get("/api/find", params={"kind": "item", "text": bundle})
-                elif kind == "user":
-                    answer = client.post("/api/whatif/user", json={"user": user, "top": 10})
-                elif kind == "bundle":
-                    answer = client.post("/api/whatif/bundle", json={"bundle": bundle})
-                else:
-                    answer = client.post("/api/explain", json={"user": user, "bundle": bundle, "budget": 10})
-                key = (answer.headers.get("x-artifact"), str(answer.url), answer.request.content)
-                told = answer.json()
-                told.pop("request", None)
-                with lock:
-                    counts[answer.status_code] = counts.get(answer.status_code, 0) + 1
-                    if answer.status_code == 200 and first.setdefault(key, told) != told:
-                        wrong.append(f"mixed: {key}")
-                    if answer.status_code >= 500:
-                        wrong.append(answer.text)
+                user, bundle = str(rng.choice(users)), str(rng.choice(bundles))
+                kind = str(rng.choice(list(SHARES), p=list(SHARES.values())))
+                result.check(send_request(client, user, bundle, kind))
 
     with serving(link) as (pid, address):
-        threads = [threading.Thread(target=load, args=(number, address)) for number in range(4)]
+        threads = [threading.Thread(target=run_client, args=(number, address)) for number in range(CLIENTS)]
         for thread in threads:
             thread.start()
-        begun, memory, swaps = time.perf_counter(), [], 0
-        while (passed := time.perf_counter() - begun) < 60 * minutes:
+        start, memory, swaps = time.perf_counter(), [], 0
+        while (passed := time.perf_counter() - start) < 60 * minutes:
             time.sleep(min(SWAP_SECONDS, 60 * minutes - passed))
-            memory.append(resident(pid))
-            target = other if swaps % 2 == 0 else one
-            (link.parent / "next").symlink_to(target.resolve())
-            (link.parent / "next").rename(link)
+            memory.append(resident_mib(pid))
+            swap_link(link, other if swaps % 2 == 0 else one)
             swaps += 1
-            print(
-                f"  {time.perf_counter() - begun:4.0f} s: {sum(counts.values()):,} answers, {memory[-1]:.0f} MiB",
-                flush=True,
-            )
+            count = sum(result.statuses.values())
+            print(f"  {time.perf_counter() - start:4.0f} s: {count:,} answers, {memory[-1]:.0f} MiB", flush=True)
         stop.set()
         for thread in threads:
             thread.join()
-    names = len({key[0] for key in first})
-    print(
-        f"soak: {json.dumps(counts)} by status, {swaps} swaps, {names} artifacts seen, {len(wrong)} wrong {wrong[:2]}"
-    )
+    names = len({key[0] for key in result.first})
+    print(f"soak: {json.dumps(result.statuses)} by status, {swaps} swaps, {names} recommenders seen")
+    print(f"errors: {len(result.errors)} {result.errors[:2]}")
     print(f"memory: {memory[0]:.0f}, {memory[len(memory) // 2]:.0f}, {memory[-1]:.0f} MiB")
 
 
-def resident(pid: int) -> float:
+def swap_link(link: Path, target: Path) -> None:
+    """Point a link to another folder, atomically."""
+    (link.parent / "next").symlink_to(target.resolve())
+    (link.parent / "next").rename(link)
+
+
+def resident_mib(pid: int) -> float:
+    """Return the resident memory of a process in MiB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("artifact", type=Path)
+    parser.add_argument("recommender", type=Path)
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--soak", type=float, help="minutes")
-    parser.add_argument("--other", type=Path, help="the artifact to swap with")
-    chosen = parser.parse_args()
+    parser.add_argument("--other", type=Path, help="the recommender to swap with")
+    options = parser.parse_args()
     use_threads(None)
-    if chosen.soak:
-        soak(chosen.artifact, chosen.other or chosen.artifact, chosen.soak)
+    if options.soak:
+        soak(options.recommender, options.other or options.recommender, options.soak)
         return
-    with serving(chosen.artifact) as (_, address):
-        recommend(address, open_artifact(chosen.artifact).about.users, chosen.seconds, chosen.connections)
-        whatif(address, chosen.artifact, chosen.questions)
-        page(address)
+    recommender = load_recommender(options.recommender)
+    with serving(options.recommender) as (_, address):
+        measure_recommend(address, recommender, options.seconds, options.connections)
+        measure_whatif(address, recommender, options.questions)
+        measure_page(address)
 
 
 if __name__ == "__main__":

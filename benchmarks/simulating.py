@@ -6,7 +6,8 @@ python benchmarks/simulating.py
 import resource
 from time import perf_counter
 
-from clbr import describe, simulate
+from clbr.data.describe import describe
+from clbr.simulation.generate import simulate
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""The engine against reference.py, which is written in the manner of published code: parts, then whole epochs.
+"""Speed of the package compared with reference.py, which is written like published code: parts, then full epochs.
 
-Everything is measured in one run, on the same batches, the two taking turns; figures are medians. DATA is a data
-folder, Youshu unless told; if it is not at hand, a simulated world of its size stands in.
+Both are measured in one process, on the same batches, alternating; values are medians. DATA is a data folder, by default
+Youshu; if Youshu is not available, a simulated world of its size is used.
 
     python benchmarks/speed.py [DATA] [--models crosscbr,bgcn] [--quick]
 """
@@ -23,48 +23,53 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 import reference
-from clbr import BundleDataset, evaluate, load, simulate
+from clbr.data.dataset import BundleDataset
+from clbr.data.folder import load
+from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Batch, Model, Triples
 from clbr.models.crosscbr import CrossCBR, CrossCBRConfig
 from clbr.models.layers import grow, unit_rows
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
-from clbr.training.batches import Choices
+from clbr.simulation.generate import simulate
+from clbr.training.batches import Positives
 from clbr.training.config import RunConfig, TrainConfig, compose
-from clbr.training.loop import make_optimiser, train
+from clbr.training.loop import make_optimizer, train
 from clbr.training.runtime import use_threads
 from reference import REFERENCES, Reference
 
 SEED = 0
 TIMED_BATCHES = 4
-Ways = dict[str, Callable[[], object]]
+Implementations = dict[str, Callable[[], object]]
+"""Functions that compute the same thing, by name: "engine" is the package, "reference" is reference.py."""
 
 
 def find_data(path: str | None) -> BundleDataset:
-    shelf = Path(os.environ.get("CLBR_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    folder = Path(path) if path else shelf / "Youshu"
+    """Load a data folder: the given one, or Youshu; a simulated world if Youshu is not available."""
+    data_sets = Path(os.environ.get("CLBR_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    folder = Path(path) if path else data_sets / "Youshu"
     return load(folder) if path or folder.exists() else simulate("youshu").dataset
 
 
-def in_turns(ways: Ways, repeats: int, calls: int = 5) -> dict[str, float]:
-    """The median seconds of each way, after one turn to warm up.
+def median_seconds(implementations: Implementations, repeats: int, calls: int = 5) -> dict[str, float]:
+    """Return the median seconds of each implementation, alternating, after one round to warm up.
 
-    A turn is a few calls on end: in training, too, a part finds its data where its like has just left them.
+    A round makes a few calls in succession: the caches then hold the data of the previous call, as in training.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(repeats + 1):
-        for name, way in ways.items():
+    seconds: dict[str, list[float]] = {name: [] for name in implementations}
+    for round_ in range(repeats + 1):
+        for name, call in implementations.items():
             start = perf_counter()
             for _ in range(calls):
-                way()
-            if turn:
+                call()
+            if round_:
                 seconds[name].append((perf_counter() - start) / calls)
     return {name: median(times) for name, times in seconds.items()}
 
 
-def backwards(inputs: list[Tensor], function: Callable[..., Tensor]) -> Callable[[], object]:
-    """Forward and backward, from a gradient that is not all the same."""
+def forward_and_backward(inputs: list[Tensor], function: Callable[..., Tensor]) -> Callable[[], object]:
+    """Return a call of the forward and the backward pass, with a random gradient of the output."""
     with torch.no_grad():
         gradient = torch.randn(function(*inputs).shape)
     return lambda: torch.autograd.grad(function(*inputs), inputs, gradient)
@@ -75,10 +80,10 @@ def vectors(*rows: int, width: int = 64) -> list[Tensor]:
     return [torch.randn(count, width, generator=draw).requires_grad_() for count in rows]
 
 
-def propagation(dataset: BundleDataset, graph: BundleGraph) -> Ways:
+def propagation(dataset: BundleDataset, graph: BundleGraph) -> Implementations:
     users, items = (x.detach() for x in vectors(graph.users, graph.items))
     stacked = torch.cat([users, items])
-    matrix = reference.normalised(reference.both_ways(reference.incidence(dataset.ui, graph.users, graph.items)))
+    matrix = reference.normalised(reference.stacked(reference.incidence(dataset.ui, graph.users, graph.items)))
     coo, csr = reference.coo(matrix), reference.csr32(matrix)
     expected = torch.cat([graph.ui.symmetric @ items, graph.ui.back_symmetric @ users])
     for other in (coo, csr):
@@ -90,31 +95,31 @@ def propagation(dataset: BundleDataset, graph: BundleGraph) -> Ways:
     }
 
 
-def negatives(dataset: BundleDataset, graph: BundleGraph) -> Ways:
-    choices, chosen = Choices(dataset.train, graph.ub.shape), reference.chosen_sets(dataset)
-    left, rng = choices.pairs[:, 0], generator(SEED, "negatives")
+def negatives(dataset: BundleDataset, graph: BundleGraph) -> Implementations:
+    positives, positive_sets = Positives(dataset.train, graph.ub.shape), reference.positive_sets(dataset)
+    users, rng = positives.pairs[:, 0], generator(SEED, "negatives")
     return {
-        "engine": lambda: choices.negatives.draw(left, 1, rng),
-        "reference": lambda: reference.draw_negatives(left.tolist(), chosen, graph.bundles),
+        "engine": lambda: positives.negatives.draw(users, 1, rng),
+        "reference": lambda: reference.draw_negatives(users.tolist(), positive_sets, graph.bundles),
     }
 
 
-def contrast(graph: BundleGraph, batch: Triples) -> Ways:
-    """Users and bundles of one batch between the levels, from the tables of vectors back to the tables."""
+def contrastive(graph: BundleGraph, batch: Triples) -> Implementations:
+    """InfoNCE of the users and bundles of one batch between the levels, with gradients of the embedding tables."""
     model = CrossCBR(CrossCBRConfig(), graph.users, graph.bundles, graph.items)
     tables = vectors(graph.users, graph.users, graph.bundles, graph.bundles)
     theirs = partial(reference.info_nce, temperature=model.config.temperature)
 
-    def both(one_of: Callable[..., Tensor], *tables: Tensor) -> Tensor:
-        return one_of(*tables[:2], batch.left) + one_of(*tables[2:], batch.chosen)
+    def both(info_nce: Callable[..., Tensor], *tables: Tensor) -> Tensor:
+        return info_nce(*tables[:2], batch.users) + info_nce(*tables[2:], batch.positives)
 
-    ours, other = partial(both, model._contrast), partial(both, theirs)
+    ours, other = partial(both, model._contrastive_loss), partial(both, theirs)
     torch.testing.assert_close(ours(*tables), other(*tables), rtol=1e-4, atol=0)
-    return {"engine": backwards(tables, ours), "reference": backwards(tables, other)}
+    return {"engine": forward_and_backward(tables, ours), "reference": forward_and_backward(tables, other)}
 
 
-def growing(graph: BundleGraph) -> Ways:
-    """BGCN's layer after the matrix products: activation, the old vectors beside, dropout, rows of unit length."""
+def growing(graph: BundleGraph) -> Implementations:
+    """BGCN's layer after the matrix products: activation, concatenation with its input, dropout, unit rows."""
     rows, noise = graph.users + graph.items, torch_generator(SEED, "noise")
     inputs = vectors(rows, rows)
     inputs.insert(1, torch.zeros(64, requires_grad=True))
@@ -126,88 +131,88 @@ def growing(graph: BundleGraph) -> Ways:
     def ours(message: Tensor, bias: Tensor, hidden: Tensor) -> Tensor:
         return torch.cat(grow(message, bias, hidden, 0.3, noise))
 
-    return {"engine": backwards(inputs, ours), "reference": backwards(inputs, theirs)}
+    return {"engine": forward_and_backward(inputs, ours), "reference": forward_and_backward(inputs, theirs)}
 
 
-def normalising(graph: BundleGraph) -> Ways:
+def normalising(graph: BundleGraph) -> Implementations:
     inputs = vectors(graph.users + graph.items, width=128)
     torch.testing.assert_close(unit_rows(inputs[0]), F.normalize(inputs[0], dim=1))
     return {
-        "engine": backwards(inputs, unit_rows),
-        "reference": backwards(inputs, lambda x: F.normalize(x, dim=1)),
+        "engine": forward_and_backward(inputs, unit_rows),
+        "reference": forward_and_backward(inputs, lambda x: F.normalize(x, dim=1)),
     }
 
 
-def stepping(dataset: BundleDataset) -> Ways:
-    """Adam on BGCN's parameters."""
-    ways: Ways = {}
-    for name, make in (("engine", lambda model: make_optimiser(model, TrainConfig())), ("reference", plain_adam)):
+def stepping(dataset: BundleDataset) -> Implementations:
+    """A step of Adam on BGCN's parameters."""
+    steps: Implementations = {}
+    for name, make in (("engine", lambda model: make_optimizer(model, TrainConfig())), ("reference", plain_adam)):
         model = make_model("bgcn", {}, dataset, torch_generator(SEED, "model"))
         for parameter in model.parameters():
             parameter.grad = torch.randn_like(parameter)
-        ways[name] = make(model).step
-    return ways
+        steps[name] = make(model).step
+    return steps
 
 
 def plain_adam(model: nn.Module, config: TrainConfig | None = None) -> torch.optim.Optimizer:
     config = config or TrainConfig()
-    return torch.optim.Adam(model.parameters(), lr=config.rate, weight_decay=config.weight_decay)
+    return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
 
 
-def evaluating(dataset: BundleDataset, graph: BundleGraph) -> Ways:
-    """All of validation with CrossCBR's vectors, which are ready; so are the reference's dense masks."""
+def evaluating(dataset: BundleDataset, graph: BundleGraph) -> Implementations:
+    """Evaluation on validation with CrossCBR's vectors. The vectors and the reference's dense masks are given."""
     model = make_model("crosscbr", {}, dataset, torch_generator(SEED, "model"))
-    recommender = model.recommender(graph)
+    scorer = model.scorer(graph)
     with torch.no_grad():
         levels = [(level.users, level.bundles) for level in model.encode(graph).levels.values()]
     sizes = len(dataset.users), len(dataset.bundles)
-    train_mask, wanted = (
+    train_mask, relevant = (
         torch.from_numpy(reference.incidence(x, *sizes).toarray()) for x in (dataset.train, dataset.validation)
     )
     users = torch.from_numpy(np.unique(dataset.validation[:, 0]).astype(np.int64))
-    theirs = partial(reference.evaluation, levels, train_mask, wanted, users)
-    ours = partial(evaluate, recommender, dataset, split="validation")
+    theirs = partial(reference.evaluation, levels, train_mask, relevant, users)
+    ours = partial(evaluate, scorer, dataset, split="validation")
     for metric, value in theirs().items():
         assert abs(value - ours()[metric]) < 1e-3, (metric, value, ours()[metric])
     return {"engine": ours, "reference": theirs}
 
 
 def batches(dataset: BundleDataset, graph: BundleGraph, config: TrainConfig, epoch: int) -> list[Triples]:
-    """Those that the training loop draws for this epoch."""
-    choices = Choices(dataset.train, graph.ub.shape)
-    return list(choices.epoch(config.batch, config.negatives, generator(SEED, "epoch", str(epoch))))
+    """Return the batches that the training loop draws for this epoch."""
+    positives = Positives(dataset.train, graph.ub.shape)
+    return list(positives.epoch(config.batch_size, config.negatives, generator(SEED, "epoch", str(epoch))))
 
 
 def show_parts(dataset: BundleDataset, repeats: int) -> None:
     graph = BundleGraph.of(dataset)
     batch = batches(dataset, graph, TrainConfig(), epoch=1)[0]
-    parts: dict[str, Callable[[], Ways]] = {
+    parts: dict[str, Callable[[], Implementations]] = {
         f"propagation over UI, {2 * len(dataset.ui):,} entries": lambda: propagation(dataset, graph),
         f"negatives of an epoch, {len(dataset.train):,}": lambda: negatives(dataset, graph),
-        f"InfoNCE of a batch of {len(batch.left):,}, and back": lambda: contrast(graph, batch),
-        "grown layer, users and items 64 + 64, and back": lambda: growing(graph),
-        "row normalisation, the same, and back": lambda: normalising(graph),
+        f"InfoNCE of a batch of {len(batch.users):,}, forward and backward": lambda: contrastive(graph, batch),
+        "BGCN layer, users and items, forward and backward": lambda: growing(graph),
+        "row normalisation, forward and backward": lambda: normalising(graph),
         "step of Adam, BGCN": lambda: stepping(dataset),
-        "evaluation of validation": lambda: evaluating(dataset, graph),
+        "evaluation on validation": lambda: evaluating(dataset, graph),
     }
     print(f"{'part':50}{'engine ms':>12}{'reference ms':>14}{'ratio':>8}")
     for name, make in parts.items():
-        seconds = in_turns(make(), repeats)
+        seconds = median_seconds(make(), repeats)
         ours = seconds.pop("engine")
-        for way, theirs in seconds.items():
-            label = name if way == "reference" else f"  against {way}"
+        for other, theirs in seconds.items():
+            label = name if other == "reference" else f"  compared with {other}"
             print(f"{label:50}{ours * 1e3:12.2f}{theirs * 1e3:14.2f}{theirs / ours:8.1f}", flush=True)
 
 
 def same_loss(name: str, run: RunConfig, dataset: BundleDataset, graph: BundleGraph) -> str:
-    """Loss and gradients of a batch without dropout, at equal parameters that are long enough for scores to differ."""
+    """Check that loss and gradients of a batch without dropout are equal, at equal random parameters."""
     settings = {key: 0.0 if key.endswith("dropout") else value for key, value in run.settings.items()}
     model = make_model(name, settings, dataset, torch_generator(SEED, "model"))
     with torch.no_grad():
         for parameter in model.parameters():
             nn.init.normal_(parameter, 0.0, 0.2, generator=torch_generator(SEED, "equal", str(parameter.shape)))
     other = REFERENCES[name](model, dataset)
-    other.begin_epoch()
+    other.start_epoch()
     triples, noise = batches(dataset, graph, run.train, epoch=1)[0], torch_generator(SEED, "noise")
     ours = torch.stack(list(model.losses(model.epoch_graph(graph, noise), Batch(triples), noise).values())).sum()
     theirs = other.loss(triples)
@@ -222,38 +227,40 @@ def same_loss(name: str, run: RunConfig, dataset: BundleDataset, graph: BundleGr
 
 
 def reference_epoch(
-    model: Reference, optimiser: torch.optim.Optimizer, epoch: list[Triples], chosen: list[set[int]], timed: int
+    model: Reference, optimizer: torch.optim.Optimizer, epoch: list[Triples], positives: list[set[int]], timed: int
 ) -> float:
-    """Seconds: the epoch's matrices, and the first batches scaled to all. It draws negatives, but learns from the
-    engine's, so that the batches are the same."""
+    """Return the seconds of an epoch: its matrices, and the first `timed` batches scaled to all.
+
+    Negatives are drawn, but those of the engine are used, so that the batches are the same.
+    """
     start = perf_counter()
-    model.begin_epoch()
-    begun = perf_counter()
+    model.start_epoch()
+    first = perf_counter()
     for triples in islice(epoch, timed):
-        reference.draw_negatives(triples.users.tolist(), chosen, model.sizes[1])
+        reference.draw_negatives(triples.users.tolist(), positives, model.sizes[1])
         loss = model.loss(triples)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         loss.item()
-    return begun - start + (perf_counter() - begun) * len(epoch) / min(timed, len(epoch))
+    return first - start + (perf_counter() - first) * len(epoch) / min(timed, len(epoch))
 
 
 def compare_epochs(name: str, dataset: BundleDataset, rounds: int, timed: int) -> tuple[float, float, str]:
     never = {"epochs": 10**6, "evaluate_every": 10**6}
     run = compose(dataset.name, name, preset="youshu", changes=never, seed=SEED)
-    graph, chosen = BundleGraph.of(dataset), reference.chosen_sets(dataset)
+    graph, positives = BundleGraph.of(dataset), reference.positive_sets(dataset)
     verdict = same_loss(name, run, dataset, graph)
     model: Model = make_model(name, run.settings, dataset, torch_generator(SEED, "model"))
     other = REFERENCES[name](model, dataset)
-    optimiser = plain_adam(other.weights, run.train)
-    engine = train(model, make_optimiser(model, run.train), dataset, run.train, SEED)
+    optimizer = plain_adam(other.weights, run.train)
+    engine = train(model, make_optimizer(model, run.train), dataset, run.train, SEED)
     ours, theirs = [], []
-    for turn in range(rounds + 1):
+    for round_ in range(rounds + 1):
         epoch = next(engine)
         triples = batches(dataset, graph, run.train, epoch.number)
-        seconds = reference_epoch(other, optimiser, triples, chosen, timed if turn else 1)
-        if turn:  # the first is to warm up
+        seconds = reference_epoch(other, optimizer, triples, positives, timed if round_ else 1)
+        if round_:  # the first round is to warm up
             ours.append(epoch.seconds)
             theirs.append(seconds)
     return median(ours), median(theirs), verdict
@@ -262,14 +269,14 @@ def compare_epochs(name: str, dataset: BundleDataset, rounds: int, timed: int) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", help="a data folder")
-    parser.add_argument("--models", default=",".join(REFERENCES), help="which, with commas between")
-    parser.add_argument("--quick", action="store_true", help="few repeats: to see that it runs")
+    parser.add_argument("--models", default=",".join(REFERENCES), help="names, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="few repeats, as a check")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     use_threads(None)
     dataset = find_data(options.data)
     timed = 1 if options.quick else TIMED_BATCHES
-    steps = -(-len(dataset.train) // TrainConfig().batch)
+    steps = -(-len(dataset.train) // TrainConfig().batch_size)
     print(f"{dataset.name}, threads: torch {torch.get_num_threads()}, numba {numba.get_num_threads()}\n")
     show_parts(dataset, repeats=3 if options.quick else 21)
     print(f"\nAn epoch of {steps} batches; {timed} of the reference are timed and scaled to {steps}.")

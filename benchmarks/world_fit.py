@@ -1,8 +1,8 @@
-"""How well a simulated world resembles the data set it was fitted to: degrees, and what goes together.
+"""How similar a simulated world is to the data set that it was fitted to: degrees and co-occurrence.
 
-"Together" is how many further users two bundles of one user share (and so for the other relations), over the
-same for two bundles drawn by the same popularity; "content" is the share of a chosen bundle's items that the
-user has herself, over the same for a bundle drawn by popularity. 1 means that only popularity speaks.
+"Together" is the number of other users that two bundles of one user share (and the same for the other relations),
+divided by that number for two bundles drawn by popularity. "Content" is the share of the items of a user's bundle that
+the user has, divided by that share for a bundle drawn by popularity. 1 means that popularity explains everything.
 
     python benchmarks/world_fit.py DATA [youshu|netease]
 """
@@ -13,8 +13,10 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
-from clbr import BundleDataset, load, simulate
+from clbr.data.dataset import BundleDataset
 from clbr.data.describe import relation_sides
+from clbr.data.folder import load
+from clbr.simulation.generate import simulate
 
 LEVELS = (0.5, 0.75, 0.9, 0.99, 1.0)
 SAMPLE = 20_000
@@ -25,6 +27,7 @@ def matrix(pairs: np.ndarray, rows: int, columns: int) -> csr_array:
 
 
 def shared(one: csr_array, other: csr_array) -> np.ndarray:
+    """Return the number of columns that each row of one has in common with the same row of the other."""
     return np.asarray(one.multiply(other).sum(axis=1)).ravel()
 
 
@@ -37,12 +40,12 @@ def together(relation: csr_array, rng: np.random.Generator) -> float:
     differ = one != other
     by_right = relation.T.tocsr()
     found = shared(by_right[one[differ]], by_right[other[differ]]).mean() - 1
-    by_chance = shared(by_right[one[differ]], by_right[rng.permutation(other[differ])]).mean()
-    return float(found / by_chance)
+    by_popularity = shared(by_right[one[differ]], by_right[rng.permutation(other[differ])]).mean()
+    return float(found / by_popularity)
 
 
-def content(chosen: np.ndarray, user_item: csr_array, bundle_item: csr_array, rng: np.random.Generator) -> float:
-    users, bundles = rng.permutation(chosen)[:SAMPLE].T
+def content(user_bundle: np.ndarray, user_item: csr_array, bundle_item: csr_array, rng: np.random.Generator) -> float:
+    users, bundles = rng.permutation(user_bundle)[:SAMPLE].T
     sizes = np.maximum(np.diff(bundle_item.indptr), 1)
 
     def share(of: np.ndarray) -> float:
@@ -52,6 +55,7 @@ def content(chosen: np.ndarray, user_item: csr_array, bundle_item: csr_array, rn
 
 
 def measure(dataset: BundleDataset) -> dict[str, str]:
+    """Return the statistics of a data set as rows of text."""
     rows: dict[str, str] = {}
     sides = relation_sides(dataset)
     matrices = {name: matrix(*relation) for name, relation in sides.items()}
@@ -80,5 +84,5 @@ def main(path: str, like: str = "youshu") -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("which data set? python benchmarks/world_fit.py DATA [youshu|netease]")
+        sys.exit("no data folder given: python benchmarks/world_fit.py DATA [youshu|netease]")
     main(*sys.argv[1:])

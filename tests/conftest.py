@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import settings
 from torch import Tensor
 
-from clbr import BundleDataset, Nodes, Recommender, World, load, simulate
+from clbr import BundleDataset, Nodes, Recommender, World, load, load_recommender, simulate
 from clbr.cli import main
-from clbr.config import Config
 from clbr.data.folder import save
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import export
+from clbr.models.base import ClosedForm, Scorer
+from clbr.models.registry import MODELS
 from clbr.training.config import compose
 from clbr.training.run import start
 from typed import Run
@@ -59,15 +59,11 @@ def small_disk(room: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-class Fixed(Recommender):
+class Fixed(Scorer):
     """Scores from a table."""
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
-
-    @classmethod
-    def fit(cls, dataset: BundleDataset, config: Config | None = None) -> "Fixed":
-        return cls(torch.zeros(len(dataset.users), len(dataset.bundles)))
 
     def scores(self, users: Tensor) -> Tensor:
         return self.table[users]
@@ -125,7 +121,8 @@ def artifact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callab
         if model not in made:
             space = tmp_path_factory.mktemp(model)
             data = save(tiny.dataset, space / "shop")
-            changes = {"epochs": EPOCHS.get(model, 1), "learning_rate": 0.01, "batch_size": 512}
+            closed_form = issubclass(MODELS[model], ClosedForm)
+            changes = {} if closed_form else {"epochs": EPOCHS.get(model, 1), "learning_rate": 0.01, "batch_size": 512}
             start(space / "run", compose(str(data), model, changes=changes), tiny.dataset)
             made[model] = export(space / "run", space / "artifact")
             for gone in ("run", "shop"):
@@ -138,3 +135,8 @@ def artifact_of(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Callab
 @pytest.fixture
 def artifact(artifact_of: Callable[[str], Path]) -> Artifact:
     return open_artifact(artifact_of("crosscbr"))
+
+
+@pytest.fixture
+def recommender(artifact_of: Callable[[str], Path]) -> Recommender:
+    return load_recommender(artifact_of("crosscbr"))

@@ -1,4 +1,4 @@
-"""Stores of cells whose results are made up: what is told of them can be tested without training."""
+"""Stores of cells with invented results, to test reports without training."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,20 +25,20 @@ SMALL = """
 title = "Small"
 models = ["bprmf"]
 seeds = 1
-[arms.original]
+[variants.original]
 settings = { epochs = 40, patience = 40 }
-[arms.broken]
+[variants.broken]
 settings = { epochs = 3, learning_rate = 1e30 }
-[arms.sparse]
+[variants.sparse]
 settings = { epochs = 3, share = 0.5 }
 """
-"""A specification of one cell that takes a while, one that fails and one that is quick."""
+"""A specification of one cell that takes some seconds, one that fails and one that is fast."""
 
 
 def spec(**changes: Any) -> Spec:
-    """Two arms of LightGCN, three seeds."""
-    arms = {"original": {}, "clbr": {"paradigm": "clbr"}}
-    return Spec.make({"title": "Invented", "models": ["lightgcn"], "seeds": 3, "arms": arms} | changes)
+    """A specification of two variants of LightGCN with three seeds."""
+    variants = {"original": {}, "clbr": {"paradigm": "clbr"}}
+    return Spec.make({"title": "Invented", "models": ["lightgcn"], "seeds": 3, "variants": variants} | changes)
 
 
 def cells(plan: Spec, dataset: BundleDataset) -> list[VariantCell]:
@@ -46,7 +46,7 @@ def cells(plan: Spec, dataset: BundleDataset) -> list[VariantCell]:
 
 
 def done(cell: Cell, dataset: BundleDataset, level: float, spread: float = 0.05) -> tuple[Record, PerUser]:
-    """A cell with every user's metrics at about a level; seeds and cells differ by chance alone."""
+    """The record of a cell with every user's metrics near a level; seeds and cells differ at random."""
     rng = np.random.default_rng(crc32(cell.key.encode()))
     users = len(np.unique(dataset.test[:, 0]))
     metrics = {name: np.clip(level + spread * rng.standard_normal(users), 0, 1) for name in HEADLINE}
@@ -68,29 +68,24 @@ def done(cell: Cell, dataset: BundleDataset, level: float, spread: float = 0.05)
     return record, PerUser(metrics, rng.random(len(dataset.test)) < level)
 
 
-def failed(cell: Cell, error: str) -> Record:
-    config = cell.config.model_copy(update={"data": ""})
-    return Record(key=cell.key, state="failed", config=config, share=cell.share, error=error)
-
-
 def fill(
     folder: Path,
     dataset: BundleDataset,
-    placed: Sequence[VariantCell],
+    variant_cells: Sequence[VariantCell],
     level: Callable[[VariantCell], float | str | None],
 ) -> Store:
-    """A store of these cells: done at a level, failed with a message, or not run."""
+    """A store of these cells: done at a level, failed with a message, or not run (None)."""
     store = Store(folder).open(dataset)
-    for one in placed:
+    for one in variant_cells:
         value = level(one)
         if isinstance(value, str):
-            store.write(failed(one.cell, value))
+            store.write_failure(one.cell, value)
         elif value is not None:
             store.write(*done(one.cell, dataset, value))
     return store
 
 
 def named_youshu(dataset: BundleDataset) -> BundleDataset:
-    """A data set's pairs among as many nodes as Youshu has."""
+    """A data set's pairs, with the name of Youshu and as many nodes."""
     nodes = Nodes("user", 8039), Nodes("bundle", 4771), Nodes("item", 32770)
     return BundleDataset("Youshu", *nodes, dataset.train, dataset.validation, dataset.test, dataset.ui, dataset.bi)

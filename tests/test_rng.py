@@ -5,7 +5,7 @@ import torch
 from clbr.rng import generator, pair_gumbel, torch_generator
 
 
-def test_a_name_and_a_seed_decide_what_a_generator_yields() -> None:
+def test_the_seed_and_the_name_determine_the_numbers() -> None:
     assert (generator(1, "split").random(9) == generator(1, "split").random(9)).all()
     assert torch.equal(
         torch.rand(9, generator=torch_generator(1, "init")), torch.rand(9, generator=torch_generator(1, "init"))
@@ -22,7 +22,7 @@ def test_the_numbers_are_the_same_on_every_machine() -> None:
     assert generator(7, "world").integers(1000, size=4).tolist() == [818, 341, 511, 870]
 
 
-def test_noise_belongs_to_its_pair_whatever_it_is_asked_with() -> None:
+def test_the_noise_of_a_pair_does_not_depend_on_the_other_pairs() -> None:
     left, right = np.arange(50)[:, None], np.arange(40)[None, :]
     grid = pair_gumbel(3, "mood", left, right)
     assert grid.shape == (50, 40)

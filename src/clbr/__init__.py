@@ -2,9 +2,10 @@
 
 import clbr
 
-dataset = clbr.load("Youshu")                # a folder; or clbr.simulate("tiny").dataset
-floor = clbr.EASE.fit(dataset)
-print(clbr.evaluate(floor, dataset, split="validation"))
+data = clbr.BundleDataset.from_frames(user_bundle, user_item, bundle_item)   # pandas or polars
+recommender = clbr.fit(data)
+recommender.recommend(["u17", "u3"], k=10)
+recommender.whatif(user="u17", drop_items=["i3"])
 """
 
 import os
@@ -20,75 +21,78 @@ if TYPE_CHECKING:
     from clbr.data.tables import import_tables
     from clbr.errors import InputError
     from clbr.evaluation.protocol import Evaluation, evaluate
-    from clbr.evaluation.ranking import rank
+    from clbr.evaluation.significance import compare
     from clbr.graph.edits import EdgeEdits
-    from clbr.inference.artifact import Artifact, open_artifact
+    from clbr.graph.graph import BundleGraph
     from clbr.inference.export import export
-    from clbr.models.base import Recommender
-    from clbr.models.ease import EASE, EASEConfig
-    from clbr.models.popularity import Popularity
+    from clbr.inference.fit import fit
+    from clbr.inference.recommender import Recommender, load_recommender
+    from clbr.models.base import Embeddings, Encoder, Level, Model, ModelConfig, Scorer
     from clbr.models.registry import register
     from clbr.simulation.generate import simulate
     from clbr.simulation.world import World
-    from clbr.training.fit import Trained, fit
 
 __version__ = version("clbr")
 
-# Threads that wait for each other must sleep, not spin: beside another busy process, spinning ones are many times
-# slower. It has to be said before torch is loaded.
+# Waiting OpenMP threads must sleep instead of spinning: beside another busy process, spinning is many times slower. It
+# has to be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# A public name is imported when it is first used: `clbr --help` need not wait for torch.
-_HOMES = {
+# A public name is imported when it is first used, so that `clbr --help` does not load torch.
+_MODULES = {
     "BundleDataset": "data.dataset",
-    "Nodes": "data.dataset",
-    "describe": "data.describe",
-    "load": "data.folder",
-    "simulate": "simulation.generate",
-    "SplitConfig": "data.split",
-    "import_tables": "data.tables",
-    "World": "simulation.world",
-    "save": "data.folder",
-    "InputError": "errors",
-    "Evaluation": "evaluation.protocol",
-    "evaluate": "evaluation.protocol",
-    "rank": "evaluation.ranking",
-    "EASE": "models.ease",
-    "EASEConfig": "models.ease",
-    "Recommender": "models.base",
-    "Popularity": "models.popularity",
-    "register": "models.registry",
-    "Artifact": "inference.artifact",
-    "open_artifact": "inference.artifact",
-    "export": "inference.export",
-    "Trained": "training.fit",
-    "fit": "training.fit",
+    "BundleGraph": "graph.graph",
     "EdgeEdits": "graph.edits",
+    "Embeddings": "models.base",
+    "Encoder": "models.base",
+    "Evaluation": "evaluation.protocol",
+    "InputError": "errors",
+    "Level": "models.base",
+    "Model": "models.base",
+    "ModelConfig": "models.base",
+    "Nodes": "data.dataset",
+    "Recommender": "inference.recommender",
+    "Scorer": "models.base",
+    "SplitConfig": "data.split",
+    "World": "simulation.world",
+    "compare": "evaluation.significance",
+    "describe": "data.describe",
+    "evaluate": "evaluation.protocol",
+    "export": "inference.export",
+    "fit": "inference.fit",
+    "import_tables": "data.tables",
+    "load": "data.folder",
+    "load_recommender": "inference.recommender",
+    "register": "models.registry",
+    "save": "data.folder",
+    "simulate": "simulation.generate",
 }
 
 __all__ = [
-    "EASE",
-    "Artifact",
     "BundleDataset",
-    "EASEConfig",
+    "BundleGraph",
     "EdgeEdits",
+    "Embeddings",
+    "Encoder",
     "Evaluation",
     "InputError",
+    "Level",
+    "Model",
+    "ModelConfig",
     "Nodes",
-    "Popularity",
     "Recommender",
+    "Scorer",
     "SplitConfig",
-    "Trained",
     "World",
     "__version__",
+    "compare",
     "describe",
     "evaluate",
     "export",
     "fit",
     "import_tables",
     "load",
-    "open_artifact",
-    "rank",
+    "load_recommender",
     "register",
     "save",
     "simulate",
@@ -96,9 +100,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "testing":
+        return import_module("clbr.testing")
+    if name not in _MODULES:
         raise AttributeError(f"module 'clbr' has no attribute '{name}'")
-    return getattr(import_module(f"clbr.{_HOMES[name]}"), name)
+    return getattr(import_module(f"clbr.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The base of every settings class: frozen, strict, TOML in and out."""
+"""Config: the base class of all settings. Immutable, strict, read from and written to TOML."""
 
 import json
 import tomllib
@@ -13,21 +13,21 @@ from clbr.errors import InputError
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A hint for a misspelt word: the nearest known one, or all of them."""
+    """A hint for an unknown word: the most similar known word, or all known words."""
     close = get_close_matches(word, known, n=1)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
 
 
 class Config(BaseModel):
-    """Settings that cannot be changed once made and refuse what they do not know."""
+    """Immutable settings. Unknown keys and values of a wrong type or range are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
     def make(cls, settings: dict[str, Any], source: str = "settings") -> Self:
-        """Build from plain values; `source` names their origin in the error."""
+        """Build from plain values. Wrong ones raise an `InputError` that starts with `source`."""
         try:
-            # Through JSON, so that TOML's lists become tuples while "1" never becomes 1.
+            # In JSON mode lists become tuples, as TOML needs, but "1" does not become 1.
             return cls.model_validate_json(json.dumps(settings))
         except ValidationError as error:
             raise InputError(f"{source}: " + "; ".join(cls.explain(error))) from None
@@ -36,7 +36,7 @@ class Config(BaseModel):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Read the settings of one file."""
+        """Read settings from a TOML file."""
         try:
             settings = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -46,38 +46,38 @@ class Config(BaseModel):
         return cls.make(settings, str(path))
 
     def to_toml(self) -> str:
-        """The settings as TOML text, one line per field that is not None."""
+        """The settings as TOML text; fields that are None are left out."""
         return "\n".join(_lines(self.model_dump(mode="json"))) + "\n"
 
     @classmethod
     def explain(cls, error: ValidationError) -> list[str]:
-        """Each fault in a line: where, what was found, what was expected."""
+        """One line per fault: the key, the value found, what was expected."""
         return [_explain_one(cls, fault) for fault in error.errors(include_url=False)]
 
 
 def _explain_one(cls: type[BaseModel], fault: Any) -> str:
     *parents, key = fault["loc"] or ("",)
     dotted = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "value_error":  # a validator's own words, of several values together
+    if fault["type"] == "value_error":  # the message of a validator of several values
         return f"{dotted}: {fault['ctx']['error']}" if dotted else str(fault["ctx"]["error"])
-    if fault["type"] == "missing":  # what was found is all the rest
+    if fault["type"] == "missing":  # the input would be all other values
         return f"{dotted}: is missing"
     if fault["type"] != "extra_forbidden":
         return f"{dotted} = {fault['input']!r}: {fault['msg']}" if dotted else fault["msg"]
-    for part in parents:  # walk down to the settings class that refused the key
+    for part in parents:  # find the settings class that has no such key
         if part in cls.model_fields:
             cls = _inner(cls.model_fields[part].annotation) or cls
     return f"unknown key '{dotted}', {nearest(str(key), list(cls.model_fields))}"
 
 
 def _inner(kind: Any) -> type[BaseModel] | None:
-    """The settings class in an annotation: itself, or within a dict, a list or a choice."""
+    """The settings class in an annotation, alone or within a dict, a list or a union."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
     return next((found for part in get_args(kind) if (found := _inner(part))), None)
 
 
-# The standard library reads TOML but does not write it, and settings need only this much of it.
+# The standard library reads TOML but does not write it. Settings need only this part of the format.
 def _lines(table: dict[str, Any], prefix: str = "") -> list[str]:
     lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if v is not None and not isinstance(v, dict)]
     for k, v in table.items():

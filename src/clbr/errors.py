@@ -18,6 +18,18 @@ class InputError(ValueError):
         self.arguments = arguments
 
 
+class UnknownIdError(InputError):
+    """An id that no node has; `kind` is user, bundle or item."""
+
+    def __init__(self, message: str, kind: str, id: str) -> None:
+        super().__init__(message)
+        self.kind, self.id = kind, id
+
+
+class UnsupportedError(InputError):
+    """A question that this model cannot answer, for instance a what-if of a model without a graph."""
+
+
 @contextmanager
 def found_in(place: object) -> Iterator[None]:
     """Prefix the message of an `InputError` with the place where the input was found (a file, a part of it)."""

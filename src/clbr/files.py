@@ -1,5 +1,6 @@
-"""Output that is there whole or not at all."""
+"""Files and folders on disk: atomic writes, folder locks, safe reads."""
 
+import fcntl
 import json
 import os
 import re
@@ -8,54 +9,87 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import sleep
 
 from clbr.errors import InputError
 
 PARTIAL = ".partial-"
+"""Part of the name of every file and folder that is not written completely yet."""
+LOCK = ".lock"
+LOCK_POLL_SECONDS = 0.2
+"""Time between two attempts to get a lock that another process has."""
 
 
 @contextmanager
 def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
-    """A fresh folder to fill, which takes the name `out` only once the block has ended well.
+    """Yield a temporary folder to fill; it is renamed to `out` when the block ends without an error.
 
-    An `out` that holds something is refused, or with `force` replaced if `is_ours` knows it for a whole folder of the
-    same kind: a mistyped path never costs anyone anything else.
+    Raises `InputError` if `out` is not empty. With `force` a folder is replaced, but only if `is_ours(out)` says that
+    it is a folder of the same kind: a mistyped path never deletes anything else.
     """
     shown, out = out, out.resolve()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _sweep(out)
+        _remove_partial_folders(out)
         require_free(out, force, is_ours)
         partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}{PARTIAL}{os.getpid()}-"))
     except OSError as error:
-        raise InputError(f"{shown}: cannot be written ({error.strerror})") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror})", "out") from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        require_free(out, force, is_ours)  # someone may have written there meanwhile
-        _swap_in(partial, out)
+        require_free(out, force, is_ours)  # another process may have written there meanwhile
+        _move_into_place(partial, out)
     except OSError as error:
-        raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed", "out") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def require_free(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> None:
-    """Refuse a place that is taken, unless by a folder that `force` may replace."""
+    """Raise `InputError` if `out` is a file or a folder with content, unless `force` may replace it."""
     if not out.exists():
         return
     if not out.is_dir():
-        raise InputError(f"{out}: there is a file of this name; choose another --out")
+        raise InputError(f"{out}: there is a file of this name; choose another folder", "out")
     if not any(out.iterdir()):
         return
     if not force:
-        raise InputError(f"{out}: is not empty; choose another folder, or --force to replace a folder of this kind")
+        raise InputError(f"{out}: is not empty; choose another folder, or replace it with force", "out", "force")
     if not is_ours(out):
-        raise InputError(f"{out}: holds other things, which --force does not replace; choose an empty folder")
+        raise InputError(f"{out}: holds other things, which force does not replace; choose an empty folder", "out")
+
+
+@contextmanager
+def lock(
+    folder: Path,
+    on_wait: Callable[[Path], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[bool]:
+    """Hold the lock of a folder during the block. Yields whether the lock was obtained.
+
+    If another process has the lock: raises `InputError`, or, with `on_wait`, waits for it. `on_wait(folder)` is called
+    again and again while waiting; when `should_stop()` is true, waiting ends and the block runs with False.
+    """
+    with (folder / LOCK).open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if on_wait is None:
+                    raise InputError(f"{folder}: is in use by another process; wait for it or stop it") from None
+                if should_stop():
+                    yield False
+                    return
+                on_wait(folder)
+                sleep(LOCK_POLL_SECONDS)
+            else:
+                yield True
+                return
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file so that its name never stands for half of it; one that was there is replaced."""
+    """Write a file under a temporary name, then rename it: `path` never holds a part of the content."""
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
         write_synced(partial, content)
@@ -67,7 +101,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's content, or the reason why there is none."""
+    """Return the content of a file. Raises `InputError` if it is missing or cannot be read."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -77,18 +111,18 @@ def read_bytes(path: Path) -> bytes:
 
 
 def is_partial(path: Path) -> bool:
-    """Whether it is what `write_atomic` leaves when its process is killed."""
+    """Return whether a file is what `write_atomic` leaves when its process is killed."""
     return path.name.startswith(".") and PARTIAL in path.name
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove what `write_atomic` left in a folder when its process was killed; the folder must be held."""
+    """Remove what killed calls of `write_atomic` left in a folder. The caller must hold the folder's lock."""
     for partial in folder.rglob(f".*{PARTIAL}*"):
         partial.unlink(missing_ok=True)
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """Write a file and see it onto the disk, so that a full disk is noticed here and not later."""
+    """Write a file and sync it to the disk, so that a full disk raises an error here and not later."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -96,40 +130,41 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def split_tensors(content: bytes) -> tuple[str | None, bytes]:
-    """Of a safetensors file the checksum that its header states, if it does, and what follows the header."""
+    """Split a safetensors file: the checksum in its header (None if there is none), and the bytes after the header."""
     end = 8 + int.from_bytes(content[:8], "little")
     stated: str | None = json.loads(content[8:end]).get("__metadata__", {}).get("sha256")
     return stated, content[end:]
 
 
-def _swap_in(partial: Path, out: Path) -> None:
+def _move_into_place(partial: Path, out: Path) -> None:
+    """Rename the filled folder to `out`; a folder that is there is removed only after that succeeded."""
     if not out.exists() or not any(out.iterdir()):
-        partial.rename(out)  # also over an empty folder
+        partial.rename(out)  # also replaces an empty folder
         return
-    aside = partial.with_name(partial.name + "-old")
-    out.rename(aside)
+    old = partial.with_name(partial.name + "-old")
+    out.rename(old)
     try:
         partial.rename(out)
     except OSError:
-        aside.rename(out)
+        old.rename(out)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
-def _sweep(out: Path) -> None:
-    """Remove what an earlier, killed process left of the same folder; put back what it had set aside."""
-    left_over = re.compile(re.escape(f".{out.name}{PARTIAL}") + r"(\d+)-\w+(-old)?")
+def _remove_partial_folders(out: Path) -> None:
+    """Remove what a killed `atomic_folder` of the same `out` left, and restore the folder that it was replacing."""
+    pattern = re.compile(re.escape(f".{out.name}{PARTIAL}") + r"(\d+)-\w+(-old)?")
     for path in out.parent.iterdir():
-        left = left_over.fullmatch(path.name)
-        if not left or _alive(int(left[1])):
+        match = pattern.fullmatch(path.name)
+        if not match or _is_alive(int(match[1])):
             continue
-        if left[2] and not out.exists():
+        if match[2] and not out.exists():
             path.rename(out)
         else:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _alive(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except PermissionError:

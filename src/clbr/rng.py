@@ -1,7 +1,7 @@
-"""One seed, any number of named, independent generators.
+"""Random generators: one seed, any number of independent generators, each with a name.
 
-A name, not the order of calls, decides what a generator yields: adding a consumer never shifts
-the numbers another one sees. Nothing in the package draws from a global generator.
+The seed and the name determine the numbers, not the order of calls: a new generator does not change the numbers of
+the others. The package uses no global generator.
 """
 
 from hashlib import sha256
@@ -20,12 +20,12 @@ def _sequence(seed: int, names: tuple[str, ...]) -> np.random.SeedSequence:
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """The numpy generator that belongs to these names under this seed."""
+    """The numpy generator of this seed and these names."""
     return np.random.Generator(np.random.PCG64(_sequence(seed, names)))
 
 
 def torch_generator(seed: int, *names: str, device: str = "cpu") -> "torch.Generator":
-    """The torch generator that belongs to these names under this seed."""
+    """The torch generator of this seed and these names."""
     import torch
 
     word = _sequence(seed, names).generate_state(1, np.uint64)[0]
@@ -33,9 +33,9 @@ def torch_generator(seed: int, *names: str, device: str = "cpu") -> "torch.Gener
 
 
 def pair_gumbel(seed: int, name: str, left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Standard Gumbel noise that belongs to each pair (left and right broadcast).
+    """Standard Gumbel noise, a fixed value for each pair (left and right broadcast).
 
-    A hash (splitmix64) and not a stream: any pair's noise can be asked for alone and is always the same.
+    It is a hash of the pair (splitmix64), not a stream: the value of a pair does not depend on the other pairs.
     """
     bits = left.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + _sequence(seed, (name,)).generate_state(
         1, np.uint64

@@ -1,19 +1,22 @@
 import json
 import re
 from contextlib import nullcontext
-from importlib import import_module
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from clbr import BundleDataset, World, fit, save
+from clbr import BundleDataset, World, save
+from clbr.cli.options import parse_changes, parse_ks
+from clbr.errors import InputError
+from clbr.models.base import ClosedForm
 from clbr.models.registry import MODELS
-from clbr.training import runtime as environment
+from clbr.training import runtime
 from clbr.training.config import compose
+from clbr.training.run import start
+from clbr.training.run_folder import read_config
 from conftest import make_dataset
 from typed import Run, assert_refused, snapshot
-
-train_command = import_module("clbr.cli.train")
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
     assert "p user by user where either has one seed: these trained models, nothing about others" in out
 
 
-def test_every_contender_of_a_comparison_is_told_apart(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
+def test_runs_of_one_model_are_labelled_by_their_folders(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
     for rate in (1, 2, 3):
         run(
             "train",
@@ -89,10 +92,10 @@ def test_a_run_without_a_best_epoch_is_not_evaluated(run: Run, shop: Path, tmp_p
     run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
     (tmp_path / "run" / "best" / "model.safetensors").unlink()
     code, _, err = run("evaluate", "run")
-    assert (code, "run: has not been looked at on validation yet" in err) == (2, True)
+    assert (code, "run: was not evaluated on validation yet" in err) == (2, True)
 
 
-def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:
+def test_json_prints_a_line_for_each_epoch(run: Run, shop: Path) -> None:
     code, out, _ = run("train", shop, "--model", "bprmf", "--epochs", 3, "--out", "run", "--json")
     assert code == 0
     lines = [json.loads(line) for line in out.splitlines()]
@@ -100,7 +103,7 @@ def test_json_tells_an_epoch_a_line(run: Run, shop: Path) -> None:
     assert "recall@20" in lines[0]["validation"]
 
 
-def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path, tmp_path: Path) -> None:
+def test_a_finished_run_resumed_from_the_command_line_does_not_change(run: Run, shop: Path, tmp_path: Path) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
     before = snapshot(tmp_path / "run")
     assert run("train", "--resume", "run")[0] == 0
@@ -110,7 +113,9 @@ def test_a_finished_run_resumed_from_the_command_line_stays(run: Run, shop: Path
 @pytest.mark.parametrize(
     "words", [["--set", "learning_rate=1"], ["--seed", 0], ["--epochs", 9], ["--model", "bgcn"], ["--preset", "youshu"]]
 )
-def test_resuming_refuses_settings_and_other_data(run: Run, shop: Path, tmp_path: Path, words: list[object]) -> None:
+def test_resuming_with_settings_or_other_data_is_an_error(
+    run: Run, shop: Path, tmp_path: Path, words: list[object]
+) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
     other = save(make_dataset(), tmp_path / "other")
     before = snapshot(tmp_path)
@@ -121,45 +126,52 @@ def test_resuming_refuses_settings_and_other_data(run: Run, shop: Path, tmp_path
     assert snapshot(tmp_path) == before
 
 
-def test_resuming_uses_as_many_threads_as_the_run_began_with(
+def test_resuming_uses_as_many_threads_as_the_run_was_started_with(
     run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", 2, "--out", "run")
-    told = tmp_path / "run" / "environment.json"
-    told.write_text(re.sub(r'"threads": \d+', '"threads": 3', told.read_text()))
-    asked: list[int | None] = []
-    monkeypatch.setattr(environment, "use_threads", asked.append)
+    path = tmp_path / "run" / "environment.json"
+    path.write_text(re.sub(r'"threads": \d+', '"threads": 3', path.read_text()))
+    used: list[int | None] = []
+    monkeypatch.setattr(runtime, "use_threads", used.append)
     run("train", "--resume", "run")
     run("train", "--resume", "run", "--threads", 1)
-    assert asked == [3, 1]
+    assert used == [3, 1]
 
 
-def test_before_the_first_look_at_tune_no_best_is_told(
+def test_no_best_epoch_is_printed_before_the_first_evaluation(
     run: Run, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_command, "ctrl_c", lambda first: nullcontext(lambda: True))  # Ctrl-C at once
+    monkeypatch.setattr(runtime, "interruptible", lambda message: nullcontext(lambda: True))  # Ctrl-C at once
     words = ("train", shop, "--model", "bprmf", "--epochs", 4, "--set", "evaluate_every=3", "--out")
     code, out, _ = run(*words, "run")
-    assert (code, "run: bprmf, epoch 1, validation not looked at yet\ngo on: clbr train --resume run" in out) == (
-        130,
-        True,
-    )
+    assert code == 130
+    assert "run: bprmf, epoch 1, not evaluated on validation yet\nresume: clbr train --resume run" in out
     _, out, err = run(*words, "other", "--json")
     assert len(out.splitlines()) == 1
-    assert "go on: clbr train --resume other" in err
+    assert "resume: clbr train --resume other" in err
 
 
 def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
-    assert "crosscbr" in run("models")[1]
+    kinds = {line.split()[0]: line for line in run("models")[1].splitlines()[2:]}
+    assert list(kinds) == list(MODELS) and len(kinds) == 9
+    for model, kind in {
+        "popularity": "closed form",
+        "ease": "closed form",
+        "dam": "network",
+        "bgcn": "vectors",
+    }.items():
+        assert kind in kinds[model]
     out = run("models", shop)[1]
     assert f"{(600 + 150) * 64:,}" in out
+    assert f"{150 * 150:,}" in out
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run, tmp_path: Path, model: str) -> None:
     code, out, _ = run("models", "--settings", model)
     assert code == 0
-    assert "# Adam's learning rate" in out
+    assert ("# Adam's learning rate" in out) is not issubclass(MODELS[model], ClosedForm)
     (tmp_path / "listed.toml").write_text(out)
     assert compose("shop", model, preset=str(tmp_path / "listed.toml")) == compose("shop", model)
 
@@ -170,20 +182,26 @@ def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run,
         (["train"], "expected DATA, --model and --out, or --resume RUN"),
         (["train", "shop", "--model", "bgnc", "--out", "x"], "did you mean 'bgcn'?"),
         (["train", "shop", "--model", "bgcn", "--preset", "yoshu", "--out", "x"], "no preset 'yoshu' for bgcn"),
-        (["train", "shop", "--model", "bgcn", "--set", "ratee=1", "--out", "x"], "did you mean 'rate'?"),
+        (
+            ["train", "shop", "--model", "bgcn", "--set", "learning_rat=1", "--out", "x"],
+            "did you mean 'learning_rate'?",
+        ),
         (["train", "shop", "--model", "bgcn", "--set", "rate", "--out", "x"], "expected key=value"),
         (["train", "shop", "--model", "bgcn", "--set", "learning_rate=-1", "--out", "x"], "learning_rate = -1"),
         (["train", "shop", "--model", "bgcn", "--set", "layers=two", "--out", "x"], "layers"),
         (["train", "shop", "--model", "bgcn", "--set", "metric=recall@9999999", "--out", "x"], "metric"),
-        (["train", "shop", "--model", "bgcn", "--set", "dimension=9999999999", "--out", "x"], "dimension"),
+        (["train", "shop", "--model", "bgcn", "--set", "dim=9999999999", "--out", "x"], "dim"),
         (["train", "shop", "--model", "bgcn", "--threads", "99999", "--out", "x"], "1024"),
-        (["train", "shop", "--model", "bgcn", "--out", "shop"], "is not empty"),
+        (["train", "shop", "--model", "bgcn", "--out", "shop"], "resume the run in it (--out, --resume)"),
+        (["train", "shop", "--model", "bgcn", "--set", "omega_u=1", "--out", "x"], "the paradigm clbr (--paradigm)"),
+        (["train", "shop", "--model", "ease", "--epochs", "3", "--out", "x"], "ease is computed in closed form"),
+        (["train", "shop", "--model", "ease", "--paradigm", "clbr", "--out", "x"], "ease computes no embeddings"),
         (["train", "shop", "--model", "bgcn", "--out", "shop/user_item.txt"], "there is a file of this name"),
         (["train", "none", "--model", "bgcn", "--out", "x"], "no such folder"),
         (["train", "--resume", "shop"], "no run there"),
         (["evaluate", "shop"], "no run there"),
         (["evaluate", "none"], "no run there"),
-        (["compare", "run"], "expected two contenders or more"),
+        (["compare", "run"], "expected two different runs or more"),
         (["models", "none"], "no such folder"),
         (["models", "--settings", "bgnc"], "did you mean 'bgcn'?"),
     ],
@@ -200,17 +218,19 @@ def test_bad_input_is_one_message_exit_code_2_and_no_change(
     assert_refused(run, tmp_path, words, message)
 
 
-@pytest.mark.parametrize("told", ["DefaultCPUAllocator: can't allocate memory", "CUDA out of memory"])
-def test_torch_short_of_memory_is_one_message(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+@pytest.mark.parametrize("message", ["DefaultCPUAllocator: can't allocate memory", "CUDA out of memory"])
+def test_torch_short_of_memory_is_one_message(
+    run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
     def start(*given: object) -> None:
-        raise RuntimeError(told)
+        raise RuntimeError(message)
 
     monkeypatch.setattr("clbr.training.run.start", start)
     code, _, err = run("train", shop, "--model", "bgcn", "--out", "x")
     assert (code, "error: not enough memory" in err) == (2, True)
 
 
-def test_evaluating_on_other_data_or_without_weights_is_refused(run: Run, tmp_path: Path, tiny: World) -> None:
+def test_evaluating_on_other_data_or_without_weights_is_an_error(run: Run, tmp_path: Path, tiny: World) -> None:
     data = save(tiny.dataset, tmp_path / "data")
     run("train", data, "--model", "bprmf", "--epochs", 1, "--out", "run")
     weights = tmp_path / "run" / "best" / "model.safetensors"
@@ -233,10 +253,10 @@ def test_runs_are_read_where_their_data_were_moved_to(run: Run, tmp_path: Path, 
     commands = (["evaluate", "run"], ["compare", "run", "plain"], ["views", "run"], ["theory", "run"])
     before = {tuple(command): run(*command)[1] for command in commands}
     data.rename(tmp_path / "moved")
-    gone = f"error: run: its data set is no longer at {data}; say where with --data PATH"
+    gone = f"error: run: its data set is no longer at {data}; give the data folder (--data)"
     for command in commands[:3]:
         assert_refused(run, tmp_path, command, gone)
-    assert f"{data} is no longer there (say where it lies with --data)" in run("theory", "run")[1]
+    assert f"{data} does not exist any more (give its new path with --data)" in run("theory", "run")[1]
     for command in commands:
         assert run(*command, "--data", "moved") == (0, before[tuple(command)], "")
         assert_refused(
@@ -245,23 +265,78 @@ def test_runs_are_read_where_their_data_were_moved_to(run: Run, tmp_path: Path, 
         assert_refused(run, tmp_path, [*command, "--data", "nowhere"], "nowhere: no such folder")
     assert_refused(run, tmp_path, ["export", "run", "--out", "made"], gone)
     assert run("export", "run", "--out", "made", "--data", "moved")[0] == 0
-    assert_refused(run, tmp_path, ["train", "--resume", "run"], "to go on with it: clbr train PATH --resume run")
+    assert_refused(
+        run,
+        tmp_path,
+        ["train", "--resume", "run"],
+        f"no longer at {data}; give the data folder: clbr train DATA --resume run",
+    )
 
 
-def test_a_run_from_python_is_told_where_its_data_lie(run: Run, shop: Path, tiny: World) -> None:
-    fit(tiny.dataset, "bprmf", epochs=1, out="run")
+def test_a_run_without_a_data_folder_is_evaluated_on_a_given_one(run: Run, shop: Path, tiny: World) -> None:
+    start(Path("run"), compose("", "bprmf", changes={"epochs": 1}), tiny.dataset)
     code, _, err = run("evaluate", "run")
-    assert (code, "run: it does not know where its data set lies; say where with --data PATH" in err) == (2, True)
+    assert (code, "run: it has no record of a data folder; give the data folder (--data)" in err) == (2, True)
     assert run("evaluate", "run", "--data", shop)[0] == 0
 
 
-@pytest.mark.parametrize("preset", ["youshu", "netease"])
-@pytest.mark.parametrize("model", MODELS)
-def test_every_model_has_a_preset_for_both_data_sets_of_the_paper(model: str, preset: str) -> None:
-    assert compose("shop", model, preset=preset).model == model
+def test_a_closed_form_model_is_trained_evaluated_compared_and_resumed(run: Run, shop: Path, tmp_path: Path) -> None:
+    code, out, err = run("train", shop, "--model", "ease", "--set", "l2=200.0", "--seed", 3, "--out", "ease")
+    assert (code, "ease: ease, epoch 1, best recall@20 on validation" in out) == (0, True), err
+    assert run("train", shop, "--model", "popularity", "--out", "popular")[0] == 0
+    before = snapshot(tmp_path / "ease")
+    assert run("train", "--resume", "ease")[0] == 0
+    assert snapshot(tmp_path / "ease") == before
+    ease, popular = (json.loads(run("evaluate", name, "--json")[1])["recall@20"] for name in ("ease", "popular"))
+    assert ease > popular
+    code, out, _ = run("compare", "popular", "ease")
+    assert (code, out.splitlines()[1].split()) == (0, ["popularity", "ease"])
 
 
-@pytest.mark.parametrize("preset", [p.stem for p in (Path(__file__).parents[2] / "src/clbr/presets").glob("*.toml")])
-def test_every_preset_is_made_of_known_settings(preset: str) -> None:
-    model, name = preset.split("-")
-    assert compose("shop", model, preset=name).model == model
+def test_a_whole_number_is_a_valid_l2_on_the_command_line(run: Run, shop: Path) -> None:
+    assert run("train", shop, "--model", "ease", "--set", "l2=200", "--out", "ease")[0] == 0
+
+
+def test_the_preset_that_is_used_is_printed_to_stderr(run: Run, tmp_path: Path, tiny: World) -> None:
+    data = save(replace(tiny.dataset, name="youshu-like-x0.1"), tmp_path / "like")
+    words = (
+        "train",
+        data,
+        "--model",
+        "bgcn",
+        "--paradigm",
+        "clbr",
+        "--epochs",
+        1,
+        "--set",
+        "sampler=dropout",
+        "--json",
+    )
+    note = "preset youshu-clbr-contrastive, chosen by the name of the data set, youshu-like-x0.1"
+    constraint = "preset youshu-clbr-contrastive: its constraint is 'contrastive', not the paper's 'adaptive'"
+    code, out, err = run(*words, "--out", "automatic")
+    assert (code, err.splitlines()[:2]) == (0, [note, constraint])
+    assert [json.loads(line)["number"] for line in out.splitlines()] == [1]
+    code, _, err = run(*words, "--preset", "youshu-clbr-contrastive", "--out", "named")
+    assert (code, err.splitlines()[:2]) == (0, ["preset youshu-clbr-contrastive", constraint])
+    assert read_config(tmp_path / "automatic") == read_config(tmp_path / "named")
+    code, _, err = run(*words, "--preset", "none", "--out", "defaults")
+    assert code == 0 and "preset" not in err
+    views = read_config(tmp_path / "defaults").views
+    assert views is not None and views.constraint == "adaptive"
+
+
+def test_changes_are_toml_values_or_text() -> None:
+    texts = ["a=1", "b=0.5", "c=true", "d=[1, 2]", "e=text", "f = x=y", 'g="1"']
+    values = [1, 0.5, True, [1, 2], "text", "x=y", "1"]
+    assert list(parse_changes(texts).items()) == list(zip("abcdefg", values, strict=True))
+    for text in ("rate", "=1", "rate="):
+        with pytest.raises(InputError, match=f"--set {text}: expected key=value"):
+            parse_changes([text])
+
+
+def test_cut_offs_are_sorted_and_distinct() -> None:
+    assert parse_ks("40, 20,20") == [20, 40]
+    for text in ("", "0", "x", "20,", "9999999"):
+        with pytest.raises(InputError, match="expected whole numbers from 1 to 999999"):
+            parse_ks(text)

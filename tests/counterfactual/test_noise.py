@@ -1,4 +1,4 @@
-"""Eta by hand on a small graph, against a slow count on a world, and what hidden edges show."""
+"""Eta computed by hand on a small graph and by a slow count on a world; pass rates of hidden edges."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 
 from clbr import BundleDataset, World
-from clbr.counterfactual import noise as noises
+from clbr.counterfactual import noise as noise_module
 from clbr.counterfactual.noise import bound_factor, hide, noise, pass_rates, wilson
 from clbr.counterfactual.samplers import Heuristic, Stochastic
 from clbr.data.pairs import Pairs, Relation
@@ -17,7 +17,7 @@ from clbr.models.base import Embeddings, Level
 
 
 class Table:
-    """A truth written down."""
+    """True preferences from a table."""
 
     def __init__(self, values: list[list[float]]) -> None:
         self.values = np.array(values, np.float32)
@@ -39,7 +39,7 @@ GRAPH = user_bundle_graph([(0, 0), (0, 4), (0, 5), (1, 0)], (3, 6))
 # Edges: user 0 has 1, 5, 6 (median 5), user 1 has 6 alone (its own median).
 
 
-def test_eta_by_hand() -> None:
+def test_eta_equals_the_value_computed_by_hand() -> None:
     one = EdgeEdits(add={"ub": [[0, 1], [0, 3], [2, 2]]}, drop={"ub": [[0, 5]]})  # 2 < 3, 4 > 3, 3 < 3.5; 6 > 5
     other = EdgeEdits(add={"ub": [[1, 3], [2, 3]]}, drop={"ub": [[0, 0], [1, 0]]})  # 3 = 3, 4 > 3.5; 1 < 5, 6 = 6
     found = noise(TRUTH, GRAPH, [one, other], np.random.default_rng(0))
@@ -49,8 +49,8 @@ def test_eta_by_hand() -> None:
     assert (drops.contradictions, drops.edits) == (1, 3)
     assert (both.contradictions, both.edits, both.eta) == (3, 8, 3 / 8)
     assert (both.low, both.high) == wilson(3, 8)
-    assert drops.chance == 1 / 4  # of all four edges only (0, 5) is above its median
-    assert both.chance == pytest.approx((5 * 0.5 + 3 * 0.25) / 8)
+    assert drops.random_eta == 1 / 4  # of all four edges only (0, 5) is above its median
+    assert both.random_eta == pytest.approx((5 * 0.5 + 3 * 0.25) / 8)
 
 
 def test_a_pair_that_two_views_edit_counts_twice_but_narrows_the_interval_once() -> None:
@@ -61,35 +61,35 @@ def test_a_pair_that_two_views_edit_counts_twice_but_narrows_the_interval_once()
     assert (twice["all"].low, twice["all"].high) == wilson(1, 2)
 
 
-def test_views_without_edits_have_no_noise_and_views_of_another_graph_are_refused() -> None:
+def test_views_without_edits_have_no_noise_and_views_of_another_graph_are_an_error() -> None:
     assert noise(TRUTH, GRAPH, [EdgeEdits()], np.random.default_rng(0)) == {}
-    with pytest.raises(InputError, match=r"the pair \(0, 0\) is there already"):
+    with pytest.raises(InputError, match=r"the pair \(0, 0\) exists and cannot be added"):
         noise(TRUTH, GRAPH, [EdgeEdits(add={"ub": [[0, 0]]})], np.random.default_rng(0))
 
 
 def slow_eta(world: World, graph: BundleGraph, relation: Relation, view: EdgeEdits) -> tuple[int, int]:
-    """Additions and drops that contradict preference, user by user, over all pairs."""
-    edges, wrong = graph.edges(relation), [0, 0]
+    """Count the additions and drops that contradict preference, one left node at a time, over all pairs."""
+    edges, contradictions = graph.edges(relation), [0, 0]
     for left in range(edges.shape[0]):
         row = np.stack([np.full(edges.shape[1], left), np.arange(edges.shape[1])], 1).astype(np.int32)
-        wanted = world.preference(relation, row).astype(float)
-        has = np.zeros(edges.shape[1], bool)
-        has[edges.pairs[edges.pairs[:, 0] == left, 1]] = True
+        preferences = world.preference(relation, row).astype(float)
+        is_edge = np.zeros(edges.shape[1], bool)
+        is_edge[edges.pairs[edges.pairs[:, 0] == left, 1]] = True
         added, dropped = (side[relation][side[relation][:, 0] == left, 1] for side in (view.add, view.drop))
         if len(added):
-            wrong[0] += int((wanted[added] < np.median(wanted[~has])).sum())
+            contradictions[0] += int((preferences[added] < np.median(preferences[~is_edge])).sum())
         if len(dropped):
-            wrong[1] += int((wanted[dropped] > np.median(wanted[has])).sum())
-    return wrong[0], wrong[1]
+            contradictions[1] += int((preferences[dropped] > np.median(preferences[is_edge])).sum())
+    return contradictions[0], contradictions[1]
 
 
-def test_eta_on_a_world_is_what_a_slow_count_finds(tiny: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eta_on_a_world_equals_a_slow_count(tiny: World, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = BundleGraph.of(tiny.dataset)
     ratios: dict[Relation, float] = {"ub": 0.2, "ui": 0.2, "bi": 0.2}
     view, _ = Stochastic(graph, dict.fromkeys(ratios, 0.5)).draw(ratios, np.random.default_rng(0))
     found = noise(tiny, graph, [view], np.random.default_rng(0))
-    monkeypatch.setattr(noises, "SAMPLE", 64)
-    monkeypatch.setattr(noises, "BLOCK", 1000)
+    monkeypatch.setattr(noise_module, "MEDIAN_SAMPLE", 64)
+    monkeypatch.setattr(noise_module, "BLOCK_PAIRS", 1000)
     sampled = noise(tiny, graph, [view], np.random.default_rng(0))
     for relation in ratios:
         added, dropped = slow_eta(tiny, graph, relation, view)
@@ -98,28 +98,28 @@ def test_eta_on_a_world_is_what_a_slow_count_finds(tiny: World, monkeypatch: pyt
         assert sampled[relation]["additions"].eta == pytest.approx(found[relation]["additions"].eta, abs=0.05)
 
 
-def test_edits_by_chance_have_the_eta_of_chance_and_edits_by_truth_none(tiny: World) -> None:
+def test_random_edits_have_the_expected_random_eta_and_the_most_preferred_additions_have_none(tiny: World) -> None:
     graph = BundleGraph.of(tiny.dataset)
     view, _ = Stochastic(graph, {"ub": 0.5}).draw({"ub": 0.9}, np.random.default_rng(1))
     for found in noise(tiny, graph, [view], np.random.default_rng(0))["ub"].values():
-        assert found.low < found.chance < found.high
+        assert found.low < found.random_eta < found.high
     shape = graph.ub.shape
-    everything = np.stack(np.divmod(np.arange(shape[0] * shape[1]), shape[1]), 1).astype(np.int32)
-    wanted = tiny.preference("ub", everything).reshape(shape)
-    wanted[graph.ub.pairs[:, 0], graph.ub.pairs[:, 1]] = -np.inf
-    best = EdgeEdits(add={"ub": np.stack([np.arange(shape[0]), wanted.argmax(1)], 1)})
+    all_pairs = np.stack(np.divmod(np.arange(shape[0] * shape[1]), shape[1]), 1).astype(np.int32)
+    preferences = tiny.preference("ub", all_pairs).reshape(shape)
+    preferences[graph.ub.pairs[:, 0], graph.ub.pairs[:, 1]] = -np.inf
+    best = EdgeEdits(add={"ub": np.stack([np.arange(shape[0]), preferences.argmax(1)], 1)})
     assert noise(tiny, graph, [best], np.random.default_rng(0))["ub"]["all"].eta == 0
 
 
 @pytest.mark.parametrize(
-    ("count", "of", "low", "high"),
+    ("count", "total", "low", "high"),
     [(5, 10, 0.2366, 0.7634), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (81, 263, 0.2553, 0.3662)],
 )
-def test_wilsons_interval_is_the_published_one(count: int, of: int, low: float, high: float) -> None:
-    assert wilson(count, of) == pytest.approx((low, high), abs=5e-5)
+def test_wilsons_interval_equals_published_values(count: int, total: int, low: float, high: float) -> None:
+    assert wilson(count, total) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_the_bound_grows_with_eta_and_ends_at_a_half() -> None:
+def test_the_bound_factor_grows_with_eta_and_is_none_from_one_half() -> None:
     assert bound_factor(0.0) == 1
     assert bound_factor(0.25) == 4
     assert bound_factor(0.45) == pytest.approx(100)
@@ -127,7 +127,7 @@ def test_the_bound_grows_with_eta_and_ends_at_a_half() -> None:
     assert bound_factor(0.7) is None
 
 
-def test_hidden_edges_are_a_share_of_training_and_the_rest_stays(tiny: World) -> None:
+def test_hidden_edges_are_a_share_of_the_training_pairs_and_the_others_remain(tiny: World) -> None:
     dataset = tiny.dataset
     reduced, hidden = hide(dataset, ["ub", "bi"], 0.1, np.random.default_rng(0))
     assert len(hidden["ub"]) == len(dataset.train) // 10
@@ -138,12 +138,14 @@ def test_hidden_edges_are_a_share_of_training_and_the_rest_stays(tiny: World) ->
     assert reduced.test.tolist() == dataset.test.tolist()
 
 
-def test_too_few_edges_to_hide_any_are_refused(small: BundleDataset) -> None:
+def test_too_few_edges_to_hide_are_an_error(small: BundleDataset) -> None:
     with pytest.raises(InputError, match="ub: 10 % of 5 edges are 0: nothing to measure"):
         hide(small, ["ub"], 0.1, np.random.default_rng(0))
 
 
-def test_a_judge_who_knows_the_hidden_edges_passes_them_all_and_one_who_guesses_as_often_as_others(tiny: World) -> None:
+def test_vectors_that_know_the_hidden_edges_accept_all_and_random_vectors_accept_them_as_often_as_others(
+    tiny: World,
+) -> None:
     reduced, hidden = hide(tiny.dataset, ["ub"], 0.1, np.random.default_rng(0))
     graph = BundleGraph.of(reduced)
     users, bundles = graph.ub.shape
@@ -151,8 +153,8 @@ def test_a_judge_who_knows_the_hidden_edges_passes_them_all_and_one_who_guesses_
     table[hidden["ub"][:, 0], hidden["ub"][:, 1]] = 1.0
     knows = Heuristic(graph, Embeddings({"only": Level(table, torch.eye(bundles))}), batch=32)
     rates = pass_rates(knows, "ub", hidden["ub"], np.random.default_rng(0))
-    assert rates.hidden.rate == 1 and rates.hidden.judged == len(hidden["ub"])
-    assert rates.other.rate > 0.5  # where no hidden edge is in the batch all are alike, and all pass
+    assert rates.hidden.rate == 1 and rates.hidden.evaluated == len(hidden["ub"])
+    assert rates.other.rate > 0.5  # in a batch without hidden edges all scores are equal, and all pass
 
     random = torch.rand(users, bundles, generator=torch.Generator().manual_seed(0))
     guesses = Heuristic(graph, Embeddings({"only": Level(random, torch.eye(bundles))}), batch=32)
@@ -161,7 +163,7 @@ def test_a_judge_who_knows_the_hidden_edges_passes_them_all_and_one_who_guesses_
     assert rates.ratio == pytest.approx(rates.hidden.rate / rates.other.rate)
 
 
-def test_nothing_to_compare_with_is_refused() -> None:
+def test_no_other_pairs_to_compare_with_is_an_error() -> None:
     graph = user_bundle_graph([(0, 0)], (1, 2))
     sampler = Heuristic(graph, Embeddings({"only": Level(torch.ones(1, 2), torch.eye(2))}), batch=8)
     with pytest.raises(InputError, match="ub: all other pairs are edges"):

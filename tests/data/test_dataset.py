@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, Nodes
+from clbr.errors import UnknownIdError
 from conftest import make_dataset
 
 
@@ -11,7 +12,7 @@ def test_its_repr_states_its_sizes(small: BundleDataset) -> None:
     )
 
 
-def test_pairs_are_sorted_whatever_order_they_came_in() -> None:
+def test_pairs_are_sorted() -> None:
     shuffled = make_dataset(train=np.array([[2, 2], [0, 1], [2, 1], [0, 0], [1, 1]]))
     assert shuffled.train.tolist() == make_dataset().train.tolist()
 
@@ -47,17 +48,34 @@ def test_it_keeps_its_own_copy() -> None:
         ({"train": [[0, 1, 2]]}, r"train: expected an \(n, 2\) array"),
     ],
 )
-def test_an_unsound_one_cannot_be_made(change: dict[str, list[object]], message: str) -> None:
+def test_a_wrong_one_cannot_be_built(change: dict[str, list[object]], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_dataset(**{part: np.array(pairs) for part, pairs in change.items()})
 
 
-def test_nodes_know_their_ids_and_names() -> None:
+def test_nodes_have_ids_and_names() -> None:
     nodes = Nodes("bundle", 3, ("x", "y", "z"), ("Ex", None, "Zed"))
     assert [nodes.label(i) for i in range(3)] == ["Ex", "y", "Zed"]
     assert nodes.index("z") == 2
     assert Nodes("item", 3).id(2) == "2"
     assert Nodes("item", 3).index("2") == 2
+
+
+def test_a_whole_number_is_looked_up_as_its_text() -> None:
+    nodes = Nodes("bundle", 3, ("7", "17", "x"))
+    assert (nodes.index(17), nodes.find(7), nodes.find(8)) == (1, 0, None)
+    assert (Nodes("item", 3).index(2), Nodes("item", 3).find(3), Nodes("item", 3).find(-1)) == (2, None, None)
+    with pytest.raises(UnknownIdError, match="unknown bundle '170', did you mean '17'") as caught:
+        nodes.index(170)
+    assert (caught.value.kind, caught.value.id) == ("bundle", "170")
+
+
+def test_ids_are_given_back_in_the_users_own_type() -> None:
+    assert Nodes("user", 3, ("7", "17", "x")).values(np.array([2, 0])) == ["x", "7"]
+    assert Nodes("user", 2, ("7", "17"), integer_ids=True).values([1, 0, 1]) == [17, 7, 17]
+    indices = Nodes("user", 9).values(np.array([3, 8]))
+    assert indices == [3, 8]
+    assert all(type(index) is int for index in indices)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +101,16 @@ def test_an_unknown_id_is_an_error_with_a_hint(nodes: Nodes, unknown: str, messa
         lambda: Nodes("user", 2, ("a",)),
         lambda: Nodes("user", 2, ("a", "a")),
         lambda: Nodes("user", 2, None, ("a", "b", "c")),
+        lambda: Nodes("user", 2, ("7", "x"), integer_ids=True),
     ],
 )
-def test_unsound_nodes_cannot_be_made(wrong: object) -> None:
+def test_wrong_nodes_cannot_be_built(wrong: object) -> None:
     with pytest.raises(InputError):
         wrong()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["", "../evil", "a/b", "[bold]", "$x$", "a\nb", ".hidden", "x" * 101, "nul\0"])
-def test_a_name_that_could_be_a_path_or_markup_is_refused(name: str) -> None:
+def test_a_name_that_could_be_a_path_or_markup_is_an_error(name: str) -> None:
     with pytest.raises(InputError, match="expected a letter or digit"):
         make_dataset(name=name)
     assert make_dataset(name="Bücher 2 (neu)").name == "Bücher 2 (neu)"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, Nodes, describe
-from clbr.data.describe import Degrees, plot_degrees
+from clbr.data.describe import SEGMENTS, Degrees, plot_degrees, segment_users
 from conftest import make_dataset
 
 
@@ -60,7 +60,7 @@ def test_a_partial_copy_says_that_it_is_not_comparable(real: Callable[[str], Bun
     assert found.cold["bundles without an item"] == 35
 
 
-def test_another_set_under_a_known_name_is_not_taken_for_it() -> None:
+def test_another_data_set_with_a_published_name_is_recognised() -> None:
     published = describe(make_dataset(name="Youshu")).published
     assert published is not None
     assert not published.agrees
@@ -68,13 +68,19 @@ def test_another_set_under_a_known_name_is_not_taken_for_it() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_degree_distributions_are_drawn(small: BundleDataset, tmp_path: Path, suffix: str) -> None:
+def test_degree_distributions_are_plotted(small: BundleDataset, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"degrees{suffix}"
     plot_degrees([small, make_dataset(name="other")], path)
     assert path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_picture_of_an_unknown_kind_is_refused(small: BundleDataset, tmp_path: Path) -> None:
+def test_a_plot_of_an_unknown_format_is_an_error(small: BundleDataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a name that ends in .png, .svg, .pdf"):
         plot_degrees([small], tmp_path / "degrees.bmp")
+
+
+def test_users_are_heavy_or_light_by_the_median_of_those_with_bundles_and_cold_without() -> None:
+    chosen = np.array([[0, 0], [1, 0], [1, 1], [3, 0], [3, 1], [3, 2]])  # degrees 1, 2, 0, 3, 0; median of some: 2
+    assert [SEGMENTS[segment] for segment in segment_users(chosen, 5)] == ["light", "light", "cold", "heavy", "cold"]
+    assert [SEGMENTS[segment] for segment in segment_users(chosen[:0], 2)] == ["cold", "cold"]

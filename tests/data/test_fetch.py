@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clbr import InputError, load, save
-from clbr.data import sources as fetch
+from clbr.data import fetch
 from clbr.data.fetch import get
 from conftest import make_dataset
 
@@ -20,14 +20,14 @@ Serve = Callable[..., str]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """A real web server on this machine: give it bytes, get their address."""
-    shelf: dict[str, tuple[bytes, int]] = {}
+    files_by_path: dict[str, tuple[bytes, int]] = {}
 
-    class Shelf(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path not in shelf:
+            if self.path not in files_by_path:
                 self.send_error(404)
                 return
-            content, stated = shelf[self.path]
+            content, stated = files_by_path[self.path]
             self.send_response(200)
             self.send_header("Content-Length", str(stated))
             self.end_headers()
@@ -36,11 +36,11 @@ def serve() -> Iterator[Serve]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Shelf)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def put(content: bytes, name: str = "archive", stated: int | None = None) -> str:
-        shelf[f"/{name}"] = (content, len(content) if stated is None else stated)
+        files_by_path[f"/{name}"] = (content, len(content) if stated is None else stated)
         return f"http://127.0.0.1:{server.server_port}/{name}"
 
     yield put
@@ -76,8 +76,8 @@ def tarred(files: dict[str, bytes], mode: str = "w:gz", links: dict[str, str] | 
     return buffer.getvalue()
 
 
-def refused(tmp_path: Path, url: str, message: str, **settings: str) -> None:
-    """The fetch fails with this message and leaves nothing, inside the target folder or out of it."""
+def fails(tmp_path: Path, url: str, message: str, **settings: str) -> None:
+    """The fetch fails with this message and writes nothing, inside the target folder or outside."""
     target = tmp_path / "deep" / "out"
     with pytest.raises(InputError, match=message):
         get("small", url, target, **settings)  # type: ignore[arg-type]
@@ -92,27 +92,27 @@ def test_an_archive_becomes_a_data_folder(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], pack: Callable[[dict[str, bytes]], bytes]
 ) -> None:
     content = pack({**files, "sets/readme.md": b"hello", "sets/other/other_data_size.txt": b"1 1 1"})
-    heard: list[tuple[int, int | None]] = []
+    calls: list[tuple[int, int | None]] = []
     dataset = get(
         "small",
         serve(content),
         tmp_path / "out",
         checksum=sha256(content).hexdigest().upper(),
-        progress=lambda done, total: heard.append((done, total)),
+        on_progress=lambda done, total: calls.append((done, total)),
     )
     assert repr(load(tmp_path / "out")) == repr(dataset) == repr(make_dataset())
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(Path(name).name for name in files)
-    assert heard[-1] == (len(content), len(content))
+    assert calls[-1] == (len(content), len(content))
 
 
-def test_members_that_begin_with_a_dot_are_found(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_members_whose_path_starts_with_a_dot_are_found(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     """As `tar czf archive.tgz .` names them."""
     dotted = {f"./{Path(name).name}": content for name, content in files.items()}
     get("small", serve(tarred(dotted)), tmp_path / "out")
     assert load(tmp_path / "out").name == "small"
 
 
-def test_the_name_may_be_asked_for_in_any_case_and_is_checked_as_asked(
+def test_the_case_of_the_name_is_ignored_and_its_published_counts_are_checked(
     tmp_path: Path, serve: Serve, files: dict[str, bytes]
 ) -> None:
     lower = {name.replace("small_", "youshu_"): content for name, content in files.items()}
@@ -121,7 +121,7 @@ def test_the_name_may_be_asked_for_in_any_case_and_is_checked_as_asked(
 
 
 @pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED, "w:xz", "w:bz2", "w:gz"])
-def test_an_archive_with_flipped_bytes_is_refused_or_whole(
+def test_an_archive_with_flipped_bytes_is_an_error_or_complete(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], kind: object
 ) -> None:
     if isinstance(kind, str):
@@ -142,68 +142,70 @@ def test_an_archive_with_flipped_bytes_is_refused_or_whole(
             assert not (tmp_path / f"out{place}").exists()
 
 
-def test_an_incomplete_download_is_refused(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_an_incomplete_download_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     content = zipped(files)
-    refused(tmp_path, serve(content[:-50], stated=len(content)), "ended after .* bytes|cannot be fetched")
+    fails(tmp_path, serve(content[:-50], stated=len(content)), "ended after .* bytes|cannot be fetched")
 
 
 @pytest.mark.parametrize("pack", [zipped, tarred])
-def test_a_truncated_archive_is_refused(
+def test_a_truncated_archive_is_an_error(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], pack: Callable[[dict[str, bytes]], bytes]
 ) -> None:
     content = pack(files)
     for keep in (0, 10, len(content) // 2, len(content) - 30):
-        refused(tmp_path, serve(content[:keep]), "not a whole zip or tar archive|expected one file|no such file")
+        fails(tmp_path, serve(content[:keep]), "not a complete zip or tar archive|expected one file|no such file")
 
 
-def test_another_checksum_is_refused(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
-    refused(tmp_path, serve(zipped(files)), "its SHA-256 is [0-9a-f]{64}, expected 00", checksum="00")
+def test_another_checksum_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+    fails(tmp_path, serve(zipped(files)), "its SHA-256 is [0-9a-f]{64}, expected 00", checksum="00")
 
 
 @pytest.mark.parametrize(
     "path", ["../../evil.txt", "/tmp/evil.txt", "sets/small/../../../evil.txt", "..\\evil.txt", "C:/evil.txt"]
 )
 @pytest.mark.parametrize("pack", [zipped, tarred])
-def test_an_archive_that_leads_out_of_its_folder_is_refused(
+def test_an_archive_that_leads_out_of_its_folder_is_an_error(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], pack: Callable[[dict[str, bytes]], bytes], path: str
 ) -> None:
-    refused(tmp_path, serve(pack({**files, path: b"gotcha"})), "refused, it holds the path")
+    fails(tmp_path, serve(pack({**files, path: b"gotcha"})), "unsafe archive: the path")
 
 
-def test_an_archive_with_a_link_is_refused(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_an_archive_with_a_link_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     del files["sets/small/user_item.txt"]
     content = tarred(files, links={"sets/small/user_item.txt": str(tmp_path / "secret.txt")})
-    refused(tmp_path, serve(content), "'sets/small/user_item.txt' in it is no plain file")
+    fails(tmp_path, serve(content), "unsafe archive: 'sets/small/user_item.txt' is not a plain file")
     buffer = io.BytesIO(zipped(files))
     with zipfile.ZipFile(buffer, "a") as archive:
         entry = zipfile.ZipInfo("sets/small/user_item.txt")
         entry.external_attr = 0o120777 << 16
         archive.writestr(entry, str(tmp_path / "secret.txt"))
-    refused(tmp_path, serve(buffer.getvalue()), "is no plain file")
+    fails(tmp_path, serve(buffer.getvalue()), "is not a plain file")
 
 
-def test_an_archive_that_unpacks_without_end_is_refused(
+def test_an_archive_that_unpacks_to_too_many_bytes_is_an_error(
     tmp_path: Path, serve: Serve, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "MAX_UNPACKED", 1 << 20)
     files["sets/small/user_item.txt"] = b"0\t0\n" * (1 << 19)
-    refused(tmp_path, serve(zipped(files)), "unpacks to more than")
+    fails(tmp_path, serve(zipped(files)), "unpacks to more than")
 
 
-def test_an_unsound_data_set_is_refused_by_its_own_file_names(
+def test_an_invalid_data_set_is_an_error_with_its_own_file_names(
     tmp_path: Path, serve: Serve, files: dict[str, bytes]
 ) -> None:
     files["sets/small/user_item.txt"] = b"0\t99\n"
-    refused(tmp_path, serve(zipped(files)), r"archive: user_item.txt, line 1: item id 99 is beyond")
+    fails(tmp_path, serve(zipped(files)), r"archive: user_item.txt, line 1: item id 99 is beyond")
 
 
-def test_an_archive_without_the_set_says_which_it_has(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_an_archive_without_the_data_set_lists_those_it_has(
+    tmp_path: Path, serve: Serve, files: dict[str, bytes]
+) -> None:
     other = {name.replace("small_", "Other_"): content for name, content in files.items()}
-    refused(tmp_path, serve(zipped(other)), "expected one file small_data_size.txt in it; data sets found: Other")
+    fails(tmp_path, serve(zipped(other)), "expected one file small_data_size.txt in it; data sets found: Other")
 
 
-def test_counts_unlike_the_published_ones_are_refused(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_counts_unlike_the_published_ones_are_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     renamed = {name.replace("small_", "Youshu_"): content for name, content in files.items()}
     with pytest.raises(InputError, match="3 users, but Youshu was published with 8,039"):
         get("Youshu", serve(zipped(renamed)), tmp_path / "out")
@@ -221,12 +223,12 @@ def test_counts_unlike_the_published_ones_are_refused(tmp_path: Path, serve: Ser
         ("file:///no/such/file.zip", "cannot be fetched"),
     ],
 )
-def test_an_address_that_does_not_answer_is_one_message(tmp_path: Path, url: str, message: str) -> None:
-    refused(tmp_path, url, message)
+def test_an_address_without_an_answer_is_one_message(tmp_path: Path, url: str, message: str) -> None:
+    fails(tmp_path, url, message)
 
 
-def test_a_page_that_is_not_there_is_one_message(tmp_path: Path, serve: Serve) -> None:
-    refused(tmp_path, serve(b"x") + "-not", "cannot be fetched .*404")
+def test_a_missing_page_is_one_message(tmp_path: Path, serve: Serve) -> None:
+    fails(tmp_path, serve(b"x") + "-not", "cannot be fetched .*404")
 
 
 def test_a_folder_that_is_not_empty_is_kept(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:

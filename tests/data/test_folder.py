@@ -41,7 +41,7 @@ def test_what_was_saved_is_loaded(folder: Path, small: BundleDataset) -> None:
 AWKWARD = ("a,b", 'say "hi"', "two\nlines", " space ", "é漢", "", "NULL", "007", "\ttab")
 
 
-def test_ids_and_names_survive_however_awkward(tmp_path: Path) -> None:
+def test_ids_and_names_with_special_characters_are_saved_and_loaded(tmp_path: Path) -> None:
     bundles = Nodes("bundle", 4, AWKWARD[:4], ("", None, AWKWARD[2], AWKWARD[4]))
     items = Nodes("item", 5, None, (None, "x", None, None, "y"))
     written = make_dataset(users=Nodes("user", 3, ("007", "7", "x")), bundles=bundles, items=items)
@@ -59,7 +59,7 @@ def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path, part: str) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_windows_line_ends_a_missing_last_one_and_a_byte_order_mark_do_no_harm(
+def test_windows_line_ends_a_missing_last_one_and_a_byte_order_mark_are_read(
     folder: Path, small: BundleDataset
 ) -> None:
     (folder / "user_item.txt").write_bytes(b"\xef\xbb\xbf0\t0\r\n0\t4\r\n1\t1\r\n2\t2")
@@ -99,11 +99,11 @@ def test_repeated_rows_of_a_file_are_merged_and_counted(folder: Path, small: Bun
         ("small_data_size.txt", b"users\n", "expected three whole numbers"),
         ("small_data_size.txt", b"3\t4\t9000000000\n", r"small_data_size.txt, line 1: 9000000000 items, expected between 1 and"),
         ("small_data_size.txt", b"2\t4\t5\n", "user id 2 is beyond the 2 users of the size file"),
-        ("users.csv", b"id\na\nb\n", "names 2 users, but the size file says 3"),
+        ("users.csv", b"id\na\nb\n", "has 2 users, but the size file says 3"),
         ("users.csv", b"a\nb\nc\nd\n", "line 1: expected the header id or id,name, found a"),
         ("users.csv", b"id,name\na,x\n,y\nc,z\n", "users.csv, line 3: empty id"),
         ("users.csv", b"id\n\xff\nb\nc\n", "not a CSV file in UTF-8"),
-        ("users.csv", b"id\na\nb\na\n", "users.csv, line 2: id 'a' is there more than once"),
+        ("users.csv", b"id\na\nb\na\n", "users.csv, line 2: id 'a' is repeated"),
         ("small_data_size.txt", b"3\t0\t5\n", "line 1: 0 bundles, expected between 1 and"),
     ],
 )  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_missing_file_is_named(folder: Path, file: str) -> None:
         load(folder)
 
 
-def test_what_is_no_data_folder_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_data_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         load(tmp_path / "none")
     (tmp_path / "file").write_text("x")
@@ -150,7 +150,7 @@ NEARLY = st.lists(
 @pytest.mark.parametrize("file", [*FILES, "bundles.csv"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=40) | NEARLY)
-def test_arbitrary_bytes_give_a_dataset_or_the_one_error(folder: Path, file: str, content: bytes) -> None:
+def test_arbitrary_bytes_give_a_dataset_or_an_input_error(folder: Path, file: str, content: bytes) -> None:
     before = (folder / file).read_bytes() if (folder / file).exists() else None
     (folder / file).write_bytes(content)
     try:

@@ -30,18 +30,24 @@ def test_a_random_split_depends_on_the_seed_alone_and_counts_by_user(users: list
         assert (mine == TRAIN).any()
 
 
-def test_another_seed_splits_otherwise() -> None:
+def test_another_seed_gives_another_split() -> None:
     users = np.repeat(np.arange(50, dtype=np.int32), 10)
     assert (split_random(users, 0.1, 0.2, 0) != split_random(users, 0.1, 0.2, 1)).any()
 
 
-def test_the_last_pair_is_tested_and_the_one_before_tunes() -> None:
+def test_the_last_pair_is_for_test_and_the_one_before_it_for_validation() -> None:
     pairs = np.array([[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [2, 5], [2, 6], [2, 7]], np.int32)
     times = np.array([5, 9, 1, 7, 1, 2, 3, 3, 3])
     labels = split_last(pairs, times)
     assert labels.tolist() == [TRAIN, TEST, TRAIN, VALIDATION, TRAIN, TRAIN, TRAIN, VALIDATION, TEST]
 
 
-def test_shares_that_leave_nothing_to_train_on_are_refused() -> None:
+def test_shares_that_leave_nothing_to_train_on_are_an_error() -> None:
     with pytest.raises(InputError, match="leave nothing to train on"):
         SplitConfig.make({"validation": 0.5, "test": 0.5})
+
+
+@pytest.mark.parametrize("method", ["last", "given"])
+def test_shares_for_a_split_that_uses_none_are_an_error(method: str) -> None:
+    with pytest.raises(InputError, match=f"the method {method} uses no shares; leave validation and test out"):
+        SplitConfig.make({"method": method, "test": 0.3})

@@ -83,7 +83,7 @@ def test_the_seed_decides_the_random_split(tables: dict[str, Path]) -> None:
     assert len(splits) > 1
 
 
-def test_any_column_names_for_all_tables_or_for_one(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_columns_are_named_for_all_tables_or_for_one(tmp_path: Path, tables: dict[str, Path]) -> None:
     before = everything(import_tables(**tables).dataset)
     tables["user_bundle"] = write(tmp_path / "a.csv", ("customer", "note", "cart"), [(u, "x", b) for u, b in CHOSEN])
     tables["user_item"] = write(tmp_path / "b.csv", ("buyer", "sku"), BOUGHT)
@@ -128,7 +128,7 @@ def timed(tmp_path: Path, tables: dict[str, Path], times: list[str]) -> Imported
          "2024-01-01 12:00:02", "2024-01-01 12:00:03", "2024-01-01 12:00:01", "2024-01-01 12:00:09"],
     ],
 )  # fmt: skip
-def test_the_last_by_time_is_tested_and_a_repeated_pair_counts_from_its_first_time(
+def test_the_last_pair_by_time_is_for_test_and_the_first_time_of_a_repeated_pair_counts(
     tmp_path: Path, tables: dict[str, Path], times: list[str]
 ) -> None:
     named = everything(timed(tmp_path, tables, times).dataset)
@@ -136,7 +136,7 @@ def test_the_last_by_time_is_tested_and_a_repeated_pair_counts_from_its_first_ti
     assert named["validation"] == {("ann", "b3"), ("bob", "b2")}
 
 
-def test_a_given_split_is_kept(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_a_given_split_is_used(tmp_path: Path, tables: dict[str, Path]) -> None:
     labels = ["train", "validation", "test", "train", "validation", "test", "train"]
     rows = [(*pair, label) for pair, label in zip(CHOSEN, labels, strict=True)]
     tables["user_bundle"] = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
@@ -145,11 +145,26 @@ def test_a_given_split_is_kept(tmp_path: Path, tables: dict[str, Path]) -> None:
     assert named["validation"] == {("ann", "b2"), ("bob", "b2")}
 
 
-def test_names_are_taken_where_there_are_some(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_nodes_without_a_name_have_none_and_names_without_a_node_are_counted(
+    tmp_path: Path, tables: dict[str, Path]
+) -> None:
     names = write(tmp_path / "names.csv", ("item", "name"), [("vase", "Blue vase"), ("sofa", "Sofa")])
     imported = import_tables(**tables, item_names=names)
     assert imported.dataset.items.names == (None, None, "Blue vase")
-    assert imported.nameless == 1
+    assert imported.unmatched_names == 1
+
+
+def test_users_have_names_too_and_the_id_column_may_be_called_id(tmp_path: Path, tables: dict[str, Path]) -> None:
+    names = write(tmp_path / "names.csv", ("id", "name"), [("bob", "Bob"), ("ann", "Ann")])
+    assert import_tables(**tables, user_names=names).dataset.users.names == ("Ann", "Bob", None, None)
+
+
+def test_names_of_which_none_matches_are_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:
+    names = write(tmp_path / "names.csv", ("item", "name"), [("17", "Blue vase")])
+    with pytest.raises(
+        InputError, match=r"names.csv: none of its ids is in the relations: it has item '17', they have 'lamp'"
+    ):
+        import_tables(**tables, item_names=names)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +178,9 @@ def test_names_are_taken_where_there_are_some(tmp_path: Path, tables: dict[str, 
         ("x.csv", b"user;bundle\nann;b1\n", "no column 'user'; its first line names 'user;bundle'"),
         ("x.csv", b"user,bundle\nann,b1,b2\n", "x.csv, line 2: 3 columns, but the header has 2"),
         ("x.csv", b"user,bundle\nann,b1\nb\xff,b2\n", "x.csv, line 3: bytes that are not UTF-8 text"),
-        ("x.csv", b"user,bundle\n", "x.csv: has no rows"),
+        ("x.csv", b"user,bundle\n", "x.csv: has no rows, expected at least one"),
         ("x.csv", b"", "x.csv"),
-        ("x.parquet", b"PAR1 and then nothing", "not a whole Parquet file"),
+        ("x.parquet", b"PAR1 and then nothing", "not a complete Parquet file"),
         ("x.xlsx", b"PK", "expected a file that ends in .csv, .tsv, .txt, .parquet, .pq"),
     ],
 )
@@ -177,11 +192,11 @@ def test_a_bad_table_is_named_with_line_value_and_what_to_do(
         import_tables(**(tables | {"user_bundle": tmp_path / file}))
 
 
-def test_a_truncated_parquet_file_is_refused(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_a_truncated_parquet_file_is_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:
     whole = tables["bundle_item"].read_bytes()
     for cut in (4, len(whole) // 2, len(whole) - 1):
         tables["bundle_item"].write_bytes(whole[:cut])
-        with pytest.raises(InputError, match="contents.parquet: not a whole Parquet file"):
+        with pytest.raises(InputError, match="contents.parquet: not a complete Parquet file"):
             import_tables(**tables)
 
 
@@ -213,7 +228,7 @@ def test_a_bad_parquet_column_is_named(
     [("time", [[1], [2]], "last"), ("time", [True, False], "last"), ("time", [1.0, float("nan")], "last"),
      ("time", [1, None], "last"), ("split", [["a"], ["b"]], "given"), ("split", [1, 2], "given")],
 )  # fmt: skip
-def test_a_parquet_column_of_times_or_splits_of_another_kind_is_refused(
+def test_a_parquet_column_of_times_or_splits_of_another_kind_is_an_error(
     tmp_path: Path, tables: dict[str, Path], column: str, values: list[object], method: str
 ) -> None:
     pl.DataFrame({"user": ["a", "b"], "bundle": ["x", "y"], column: values}).write_parquet(tmp_path / "x.parquet")
@@ -221,13 +236,13 @@ def test_a_parquet_column_of_times_or_splits_of_another_kind_is_refused(
         import_tables(**(tables | {"user_bundle": tmp_path / "x.parquet"}), split=SplitConfig.make({"method": method}))
 
 
-def test_utf16_is_named_for_what_it_is(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_a_utf16_file_is_an_error_that_says_so(tmp_path: Path, tables: dict[str, Path]) -> None:
     (tmp_path / "x.csv").write_text("user,bundle\na,b\n", encoding="utf-16")
     with pytest.raises(InputError, match="UTF-16 text, expected UTF-8"):
         import_tables(**(tables | {"user_bundle": tmp_path / "x.csv"}))
 
 
-def test_a_column_of_exactly_the_name_goes_before_a_similar_one(tmp_path: Path, tables: dict[str, Path]) -> None:
+def test_a_column_of_the_exact_name_is_preferred_to_a_similar_one(tmp_path: Path, tables: dict[str, Path]) -> None:
     rows = [("?", u, b) for u, b in CHOSEN]
     tables["user_bundle"] = write(tmp_path / "both.CSV".replace("CSV", "csv"), ("user_id", "user", "bundle"), rows)
     assert import_tables(**tables).dataset.users.ids == ("ann", "bob", "cy", "dee")
@@ -238,35 +253,38 @@ def test_bad_times_splits_and_column_roles_are_named(tmp_path: Path, tables: dic
         timed(tmp_path, tables, ["1", "2", "soon", *"12345"])
     with pytest.raises(InputError, match="no column 'split'"):
         import_tables(**tables, split=SplitConfig(method="given"))
-    rows = [(*pair, "validation") for pair in CHOSEN]
+    rows = [(*pair, "tune") for pair in CHOSEN]
     path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
-    with pytest.raises(InputError, match=r"given.csv, line 2: split 'validation', expected train, validation, test"):
+    with pytest.raises(InputError, match=r"given.csv, line 2: split 'tune', expected train, validation, test"):
         import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
-    with pytest.raises(InputError, match=r"--columns usr=...: no such column, did you mean 'user'\?"):
+    with pytest.raises(InputError, match=r"columns: unknown key 'usr', did you mean 'user'\?"):
         import_tables(**tables, columns={"usr": "x"})
 
 
-def test_a_pair_given_to_two_splits_and_a_split_without_test_are_refused(
+def test_a_pair_given_to_two_splits_and_a_split_without_test_are_an_error(
     tmp_path: Path, tables: dict[str, Path]
 ) -> None:
     rows = [(*pair, split) for pair in CHOSEN for split in ("train", "test")]
     path = write(tmp_path / "given.csv", ("user", "bundle", "split"), rows)
-    with pytest.raises(InputError, match="are a pair in train and in test"):
+    with pytest.raises(
+        InputError,
+        match=r"given.csv, line 3: user 'ann' and bundle 'b1' are a pair of test, but of train in .*given.csv, line 2 \(7 such\)",
+    ):
         import_tables(**(tables | {"user_bundle": path}), split=SplitConfig(method="given"))
     path = write(tmp_path / "few.csv", ("user", "bundle"), CHOSEN[:2])
-    with pytest.raises(InputError, match="leaves validation empty; it takes users with three pairs or more"):
+    with pytest.raises(InputError, match="few.csv: the split leaves validation empty; no user has three pairs or more"):
         import_tables(**(tables | {"user_bundle": path}))
 
 
 @pytest.mark.parametrize("file", ["x.csv", "x.tsv", "x.parquet"])
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=60), header=st.sampled_from([b"", b"user,bundle\n", b"user\tbundle\n", b"PAR1"]))
-@example(content=b"x\x01\x02\x01", header=b"")  # begins like a compressed stream
-def test_arbitrary_bytes_give_a_dataset_or_the_one_error(
+@example(content=b"x\x01\x02\x01", header=b"")  # starts like a compressed stream
+def test_arbitrary_bytes_give_a_dataset_or_an_input_error(
     tmp_path: Path, tables: dict[str, Path], file: str, content: bytes, header: bytes
 ) -> None:
     (tmp_path / file).write_bytes(header + content)
     try:
         assert isinstance(import_tables(**(tables | {"user_bundle": tmp_path / file})), Imported)
     except InputError as error:
-        assert file in str(error) or "own:" in str(error)
+        assert file in str(error) or "data:" in str(error)

@@ -5,8 +5,8 @@ import pytest
 
 from clbr.evaluation.metrics import average_popularity, average_precision, coverage, hit_rate, mrr, ndcg, recall
 
-# Three users, four places. The first chose two bundles and both are found, at places 1 and 3; the second
-# chose five, one is found at place 4; the third chose one, which is not found.
+# Three users, four ranks. The first has two relevant bundles, at ranks 1 and 3; the second has five, one of them at
+# rank 4; the third has one, which is not in the list.
 HITS = np.array([[1, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]], bool)
 RELEVANT = np.array([2, 5, 1])
 
@@ -30,13 +30,13 @@ def test_values_worked_out_by_hand(metric: object, k: int, expected: list[float]
     assert metric(HITS, RELEVANT, k).tolist() == pytest.approx(expected)  # type: ignore[operator]
 
 
-def test_a_perfect_ranking_gets_one_everywhere_even_beyond_what_there_is() -> None:
+def test_a_perfect_ranking_has_value_one_in_all_metrics_also_for_a_k_above_its_length() -> None:
     hits = np.array([[1, 1, 0, 0]], bool)
     for metric in (recall, ndcg, hit_rate, mrr, average_precision):
         assert metric(hits, np.array([2]), 4).tolist() == pytest.approx([1.0])
 
 
-def test_popularity_and_coverage_look_only_at_what_was_recommended() -> None:
+def test_popularity_and_coverage_use_only_what_was_recommended() -> None:
     ranking = np.array([[2, 0, -1], [2, 1, 0]])
     popularity = np.array([10, 4, 1, 99])
     assert average_popularity(ranking, popularity, 2).tolist() == [5.5, 2.5]

@@ -2,19 +2,24 @@ from dataclasses import replace
 from math import log2
 
 import numpy as np
+import polars
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clbr import BundleDataset, InputError, Nodes, Popularity, World, evaluate
+from clbr.data.dataset import BundleDataset, Nodes
+from clbr.errors import InputError
+from clbr.evaluation.protocol import evaluate
+from clbr.models.registry import baseline_scorer
+from clbr.simulation.world import World
 from conftest import Fixed, make_dataset
 
 
-def test_what_was_worked_out_by_hand(small: BundleDataset) -> None:
+def test_metrics_equal_those_worked_out_by_hand(small: BundleDataset) -> None:
     """Popularity 1, 3, 1, 0. User 0 has bundles 0 and 1, is offered 2, 3 and chose 3;
     user 1 has 1, is offered 0, 2 and chose 2 and 3. User 2 has no test pair."""
-    result = evaluate(Popularity.fit(small), small, split="test", ks=(2,))
+    result = evaluate(baseline_scorer("popularity", small), small, split="test", ks=(2,))
     assert result.users.tolist() == [0, 1]
     assert result.per_user["recall@2"].tolist() == [1.0, 0.5]
     assert result["recall@2"] == 0.75
@@ -23,42 +28,39 @@ def test_what_was_worked_out_by_hand(small: BundleDataset) -> None:
     assert result["popularity@2"] == pytest.approx((0.5 + 1.0) / 2)
 
 
-def test_tune_pairs_are_left_out_of_the_test_ranking_only_on_demand(small: BundleDataset) -> None:
-    model = Popularity.fit(small)
-    assert evaluate(model, small, split="test", ks=(1,))["recall@1"] == 0.0
-    masked = evaluate(model, small, split="test", ks=(1,), mask_validation=True)
-    assert masked.per_user["recall@1"].tolist() == [
-        1.0,
-        0.5,
-    ]  # validation pairs (0, 2) and (1, 0) no longer stand before
+def test_validation_pairs_are_masked_on_test_only_on_request(small: BundleDataset) -> None:
+    scorer = baseline_scorer("popularity", small)
+    assert evaluate(scorer, small, split="test", ks=(1,))["recall@1"] == 0.0
+    masked = evaluate(scorer, small, split="test", ks=(1,), mask_validation=True)
+    assert masked.per_user["recall@1"].tolist() == [1.0, 0.5]  # without the validation pairs (0, 2) and (1, 0)
 
 
-def test_masked_pairs_are_left_out_besides_the_training_pairs(small: BundleDataset) -> None:
-    """As if all but the first two training pairs had been withheld: user 1 is offered bundle 1 unless it is masked."""
-    fewer, model = replace(small, train=small.train[:2]), Popularity.fit(small)
-    assert evaluate(model, fewer, split="test", ks=(1,)).ranking.tolist() == [[2], [1]]
-    assert evaluate(model, fewer, split="test", ks=(1,), masked=small.train).ranking.tolist() == [[2], [0]]
-    both = evaluate(model, fewer, split="test", ks=(1,), masked=small.train, mask_validation=True)
+def test_masked_pairs_are_excluded_in_addition_to_the_training_pairs(small: BundleDataset) -> None:
+    """All but the first two training pairs are withheld: user 1 is recommended bundle 1 unless it is masked."""
+    fewer, scorer = replace(small, train=small.train[:2]), baseline_scorer("popularity", small)
+    assert evaluate(scorer, fewer, split="test", ks=(1,)).ranking.tolist() == [[2], [1]]
+    assert evaluate(scorer, fewer, split="test", ks=(1,), masked=small.train).ranking.tolist() == [[2], [0]]
+    both = evaluate(scorer, fewer, split="test", ks=(1,), masked=small.train, mask_validation=True)
     assert both.ranking.tolist() == [[3], [2]]
 
 
-def test_tune_is_evaluated_on_tune_pairs(small: BundleDataset) -> None:
-    assert evaluate(Popularity.fit(small), small, split="validation", ks=(1,)).per_user["recall@1"].tolist() == [
-        1.0,
-        1.0,
-    ]
+def test_validation_is_evaluated_on_validation_pairs(small: BundleDataset) -> None:
+    result = evaluate(baseline_scorer("popularity", small), small, split="validation", ks=(1,))
+    assert result.per_user["recall@1"].tolist() == [1.0, 1.0]
 
 
-def test_a_k_beyond_the_bundles_finds_all_that_is_there(small: BundleDataset) -> None:
-    assert evaluate(Popularity.fit(small), small, split="test", ks=(50,))["recall@50"] == 1.0
+def test_a_k_above_the_number_of_bundles_finds_every_pair(small: BundleDataset) -> None:
+    assert evaluate(baseline_scorer("popularity", small), small, split="test", ks=(50,))["recall@50"] == 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"split": "train"}, {"split": "all"}, {"ks": ()}, {"ks": (0, 5)}])
-def test_what_cannot_be_evaluated_is_refused(small: BundleDataset, wrong: dict[str, object]) -> None:
+def test_a_wrong_split_or_k_and_a_split_without_pairs_are_rejected(
+    small: BundleDataset, wrong: dict[str, object]
+) -> None:
     with pytest.raises(InputError):
-        evaluate(Popularity.fit(small), small, **({"split": "test"} | wrong))  # type: ignore[arg-type]
+        evaluate(baseline_scorer("popularity", small), small, **({"split": "test"} | wrong))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no validation pairs"):
-        evaluate(Popularity.fit(small), make_dataset(validation=np.empty((0, 2))), split="validation")
+        evaluate(baseline_scorer("popularity", small), make_dataset(validation=np.empty((0, 2))), split="validation")
 
 
 def slow_evaluation(scores: np.ndarray, dataset: BundleDataset, k: int) -> dict[str, list[float]]:
@@ -73,13 +75,13 @@ def slow_evaluation(scores: np.ndarray, dataset: BundleDataset, k: int) -> dict[
     for user in sorted(wanted):
         candidates = [b for b in range(scores.shape[1]) if b not in train.get(user, set())]
         candidates.sort(key=lambda b: (-scores[user, b], b))
-        places = [place for place, bundle in enumerate(candidates[:k], start=1) if bundle in wanted[user]]
-        results["recall"].append(len(places) / len(wanted[user]))
-        ideal = sum(1 / log2(place + 1) for place in range(1, min(k, len(wanted[user])) + 1))
-        results["ndcg"].append(sum(1 / log2(place + 1) for place in places) / ideal)
-        results["hit"].append(float(bool(places)))
-        results["mrr"].append(1 / places[0] if places else 0.0)
-        precisions = [found / place for found, place in enumerate(places, start=1)]
+        ranks = [rank for rank, bundle in enumerate(candidates[:k], start=1) if bundle in wanted[user]]
+        results["recall"].append(len(ranks) / len(wanted[user]))
+        ideal = sum(1 / log2(rank + 1) for rank in range(1, min(k, len(wanted[user])) + 1))
+        results["ndcg"].append(sum(1 / log2(rank + 1) for rank in ranks) / ideal)
+        results["hit"].append(float(bool(ranks)))
+        results["mrr"].append(1 / ranks[0] if ranks else 0.0)
+        precisions = [found / rank for found, rank in enumerate(ranks, start=1)]
         results["map"].append(sum(precisions) / min(k, len(wanted[user])))
     return results
 
@@ -103,9 +105,42 @@ def test_it_equals_an_independent_slow_implementation(seed: int, k: int, block: 
         assert result.per_user[f"{name}@{k}"].tolist() == pytest.approx(values), name
 
 
-def test_on_a_whole_world_too(tiny: World) -> None:
-    model = Popularity.fit(tiny.dataset)
-    scores = np.tile(model.counts.numpy(), (600, 1))
-    result = evaluate(model, tiny.dataset, split="test", ks=(20,))
+def test_it_equals_the_slow_implementation_on_a_simulated_world(tiny: World) -> None:
+    scorer = baseline_scorer("popularity", tiny.dataset)
+    scores = scorer.scores(torch.arange(600)).numpy()
+    result = evaluate(scorer, tiny.dataset, split="test", ks=(20,))
     for name, values in slow_evaluation(scores, tiny.dataset, 20).items():
         assert result.per_user[f"{name}@20"].tolist() == pytest.approx(values), name
+
+
+def test_a_frame_has_a_row_for_each_metric(small: BundleDataset) -> None:
+    result = evaluate(baseline_scorer("popularity", small), small, split="test", ks=(2,))
+    frame = result.to_frame()
+    assert isinstance(frame, polars.DataFrame)
+    assert frame.columns == ["metric", "value"]
+    assert dict(frame.iter_rows()) == result.means
+
+
+def test_a_frame_sets_the_baseline_beside_each_value(small: BundleDataset) -> None:
+    result = evaluate(baseline_scorer("EASE", small), small, split="test", ks=(2,))
+    beside = replace(result, baseline=("popularity", {"recall@2": 0.75}))
+    frame = beside.to_frame("polars")
+    assert frame.columns == ["metric", "value", "baseline", "baseline_value"]
+    assert frame["baseline"].unique().to_list() == ["popularity"]
+    values = dict(zip(frame["metric"], frame["baseline_value"], strict=True))
+    assert values == dict.fromkeys(result.means) | {"recall@2": 0.75}
+    with pytest.raises(InputError, match="unknown backend 'excel'"):
+        beside.to_frame("excel")
+
+
+def test_a_frame_is_a_pandas_frame_on_request(small: BundleDataset) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = evaluate(baseline_scorer("popularity", small), small, split="test", ks=(2,)).to_frame("pandas")
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == ["metric", "value"]
+
+
+def test_progress_is_reported_after_each_block(small: BundleDataset) -> None:
+    done: list[int] = []
+    evaluate(baseline_scorer("popularity", small), small, split="test", block=1, on_progress=done.append)
+    assert done == [1, 2]

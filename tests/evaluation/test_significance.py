@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from clbr import InputError
+from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation
 from clbr.evaluation.significance import compare, difference_p, holm, paired_p
 
@@ -24,41 +24,41 @@ def test_holm_worked_out_by_hand() -> None:
 
 
 def copies(rng: np.random.Generator, seeds: int, shift: float, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Two contenders, (seeds, 300 users) each: users have tastes, a seed shifts all users together, then noise."""
-    taste = 0.3 * rng.random(300)
+    """Two models, (seeds, 300 users) each: users differ, a seed shifts all users together, then noise."""
+    users = 0.3 * rng.random(300)
     first, second = (
-        taste + shift * rng.standard_normal((seeds, 1)) + 0.1 * rng.standard_normal((seeds, 300)) for _ in range(2)
+        users + shift * rng.standard_normal((seeds, 1)) + 0.1 * rng.standard_normal((seeds, 300)) for _ in range(2)
     )
     return first + gain, second
 
 
 @pytest.mark.parametrize("seeds", [3, 5])
-def test_copies_of_a_model_are_told_apart_at_the_level_where_seeds_shift_all_users(seeds: int) -> None:
-    """A thousand times; 0.05 give or take three standard errors. User by user alone, most seeds look different."""
-    rng, times, wrong, by_user = np.random.default_rng(0), 1000, 0, 0
-    for _ in range(times):
+def test_copies_of_a_model_differ_significantly_at_the_stated_level_where_seeds_shift_all_users(seeds: int) -> None:
+    """1,000 repetitions: 0.05 plus or minus three standard errors. A test over users alone finds far too many."""
+    rng, repetitions, wrong, by_user = np.random.default_rng(0), 1000, 0, 0
+    for _ in range(repetitions):
         mine, theirs = copies(rng, seeds, shift=0.02)
         p = difference_p(mine, theirs)
         assert p is not None
         wrong += p < 0.05
         by_user += paired_p(mine.mean(axis=0), theirs.mean(axis=0)) < 0.05
-    assert abs(wrong / times - 0.05) < 3 * (0.05 * 0.95 / times) ** 0.5
-    assert by_user / times > 0.4
+    assert abs(wrong / repetitions - 0.05) < 3 * (0.05 * 0.95 / repetitions) ** 0.5
+    assert by_user / repetitions > 0.4
 
 
-def test_copies_are_not_told_apart_more_often_where_seeds_shift_nothing() -> None:
+def test_copies_differ_significantly_less_often_where_seeds_shift_nothing() -> None:
     rng = np.random.default_rng(0)
     ps = [difference_p(*copies(rng, seeds, shift=0.0)) for seeds in (3, 5, 10) for _ in range(400)]
     assert 0 < np.mean([p is not None and p < 0.05 for p in ps]) < 0.02
 
 
-def test_two_seeds_that_shift_much_are_a_little_too_few() -> None:
+def test_with_two_seeds_that_shift_much_the_level_is_slightly_exceeded() -> None:
     rng = np.random.default_rng(0)
     ps = [difference_p(*copies(rng, 2, shift=0.1)) for _ in range(1000)]
     assert 0.05 < np.mean([p is not None and p < 0.05 for p in ps]) < 0.09
 
 
-def test_a_difference_beyond_the_seeds_is_found() -> None:
+def test_a_difference_larger_than_the_spread_over_seeds_is_found() -> None:
     rng, found = np.random.default_rng(0), 0
     for _ in range(100):
         p = difference_p(*copies(rng, 5, shift=0.02, gain=0.08))
@@ -89,14 +89,14 @@ def test_a_known_difference_is_found_with_its_sign() -> None:
     assert worse.difference == pytest.approx(-0.02, abs=0.01)
 
 
-def test_the_same_values_do_not_differ_and_other_users_cannot_be_compared() -> None:
+def test_equal_values_do_not_differ_and_different_users_are_rejected() -> None:
     values = np.random.default_rng(0).random(50)
     assert compare({"a": [result(values)], "b": [result(values)]}, ["recall@20"])[0].p == 1.0
     with pytest.raises(InputError, match="not evaluated on the same users"):
         compare({"a": [result(values)], "b": [result(values[:40])]}, ["recall@20"])
 
 
-def test_several_seeds_are_tested_over_seeds_too_and_one_says_that_it_is_one() -> None:
+def test_several_seeds_are_tested_over_seeds_and_a_single_seed_is_marked() -> None:
     mine, theirs = copies(np.random.default_rng(0), 3, shift=0.05)
     groups = {"base": [*map(result, theirs)], "three": [*map(result, mine)], "one": [result(mine[0])]}
     three, one = compare(groups, ["recall@20"])

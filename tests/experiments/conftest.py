@@ -10,7 +10,7 @@ from clbr.training.config import RunConfig, TrainConfig
 
 @pytest.fixture
 def changed_default() -> Iterator[Callable[[str, object], None]]:
-    """Give a setting of training another default, as a later version may."""
+    """Change the default of a training setting, as a later version may."""
     before: dict[str, object] = {}
 
     def change(name: str, value: object) -> None:

@@ -4,29 +4,35 @@ import pytest
 
 from clbr import BundleDataset, InputError
 from clbr.experiments.report.results import Results
-from clbr.experiments.spec import Arm, read_spec
+from clbr.experiments.spec import Variant, read_spec
 from conftest import ROOT
 from invented import cells, fill
 
-GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[arms.original]\n'
+GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[variants.original]\n'
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
-def test_every_specification_that_comes_along_can_be_read(path: Path) -> None:
-    assert read_spec(path).base == ("clbr" if path.stem == "controls" else "original")
+def test_every_shipped_specification_can_be_read(path: Path) -> None:
+    assert read_spec(path).reference_variant == ("clbr" if path.stem == "controls" else "original")
 
 
-def test_the_controls_are_each_held_against_clbr(small: BundleDataset, tmp_path: Path) -> None:
+def test_the_controls_are_each_compared_with_clbr(small: BundleDataset, tmp_path: Path) -> None:
     plan = read_spec(ROOT / "experiments" / "controls.toml").model_copy(update={"seeds": 1})
-    placed = cells(plan, small)
-    results = Results(plan, small, placed, fill(tmp_path / "c", small, placed, lambda one: 0.4))
-    compared = [(group.model, group.arm, base.arm) for group in results.groups if (base := results.base(group))]
+    variant_cells = cells(plan, small)
+    results = Results(plan, small, variant_cells, fill(tmp_path / "c", small, variant_cells, lambda one: 0.4))
+    compared = [
+        (group.model, group.variant, reference.variant)
+        for group in results.groups
+        if (reference := results.reference(group))
+    ]
     controls = ("original", "computation", "edge dropout")
-    assert compared == [(model, arm, "clbr") for model in ("bgcn", "crosscbr") for arm in controls]
+    assert compared == [(model, variant, "clbr") for model in ("bgcn", "crosscbr") for variant in controls]
 
 
 def test_the_grids_are_within_what_the_paper_searched() -> None:
-    (ratios, omegas) = (read_spec(ROOT / "experiments" / f"{name}.toml").arms["clbr"] for name in ("ratios", "omegas"))
+    (ratios, omegas) = (
+        read_spec(ROOT / "experiments" / f"{name}.toml").variants["clbr"] for name in ("ratios", "omegas")
+    )
     for table in ratios.vary:
         assert list(table.values()) == [[0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]]
     for values in omegas.vary[0].values():
@@ -38,58 +44,58 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
     [
         (GOOD.replace("lightgcn", "lightgnc"), "did you mean 'lightgcn'?"),
         (GOOD + 'paradigm = "clrb"', "unknown paradigm 'clrb', did you mean 'clbr'?"),
-        (GOOD + "vary = [{ learning_rate = [] }]", "'rate' varies over nothing"),
-        (GOOD.replace("[arms", "seedz = 3\n[arms"), "unknown key 'seedz', did you mean 'seeds'?"),
-        (GOOD + "setings = {}", "unknown key 'arms.original.setings', did you mean 'settings'?"),
-        (GOOD + "zzz = {}", "unknown key 'arms.original.zzz', known: models, paradigm, settings, vary"),
+        (GOOD + "vary = [{ learning_rate = [] }]", "vary has no values for 'learning_rate'"),
+        (GOOD.replace("[variants", "seedz = 3\n[variants"), "unknown key 'seedz', did you mean 'seeds'?"),
+        (GOOD + "setings = {}", "unknown key 'variants.original.setings', did you mean 'settings'?"),
+        (GOOD + "zzz = {}", "unknown key 'variants.original.zzz', known: models, paradigm, settings, vary"),
         (
-            GOOD + "vary = [{ 'rate+' = [0.1] }]",
-            "arms.original: 'rate+' varies: expected the name of a setting on each",
+            GOOD + "vary = [{ 'tau+' = [0.1] }]",
+            "variants.original: vary has the key 'tau+': expected a setting's name on each side of the +",
         ),
-        (GOOD + "vary = [{}]", "an empty table in vary"),
+        (GOOD + "vary = [{}]", "vary has an empty table"),
         (
             GOOD + "vary = [{ learning_rate = [0.5, 0.1, 0.5] }]",
-            "the values of 'rate': 0.5 is there twice; leave one out",
+            "values of 'learning_rate': 0.5 is listed twice; remove one",
         ),
-        (GOOD + "vary = [{ tau = [1.0, 2.0], 'tau+rate' = [0.5] }]", "vary together: tau is there twice"),
-        (GOOD + "vary = [{ 'tau+' = [1], 'rate+' = [2] }]", "'tau+' varies: expected the name of a setting on each"),
-        (GOOD + "vary = [{ 'tau+tau' = [0.5] }]", "vary together: tau is there twice"),
-        (GOOD + 'models = ["lightgcn", "lightgcn"]', "models: lightgcn is there twice"),
-        (GOOD.replace('["lightgcn"]', '["lightgcn", "lightgcn"]'), "models: lightgcn is there twice"),
-        (GOOD.replace("[arms", 'metrics = ["ndcg@20", "ndcg@20"]\n[arms'), "metrics: ndcg@20 is there twice"),
-        (GOOD.replace("[arms.original]", "[arms]"), "arms"),
+        (GOOD + "vary = [{ tau = [1.0, 2.0], 'tau+omega_u' = [0.5] }]", "in one table of vary: tau is listed twice"),
+        (GOOD + "vary = [{ 'tau+' = [1], 'omega_u+' = [2] }]", "the key 'tau+': expected a setting's name on each"),
+        (GOOD + "vary = [{ 'tau+tau' = [0.5] }]", "in one table of vary: tau is listed twice"),
+        (GOOD + 'models = ["lightgcn", "lightgcn"]', "models: lightgcn is listed twice"),
+        (GOOD.replace('["lightgcn"]', '["lightgcn", "lightgcn"]'), "models: lightgcn is listed twice"),
+        (GOOD.replace("[variants", 'metrics = ["ndcg@20", "ndcg@20"]\n[variants'), "metrics: ndcg@20 is listed twice"),
+        (GOOD.replace("[variants.original]", "[variants]"), "variants"),
         (GOOD.replace('["lightgcn"]', "[]"), "models"),
-        (GOOD.replace("[arms", "seeds = 0\n[arms"), "seeds = 0"),
-        (GOOD.replace("[arms", 'baseline = "orignal"\n[arms'), "did you mean 'original'?"),
-        (GOOD.replace("[arms", 'figure = "lines"\n[arms'), "give an arm something to vary"),
+        (GOOD.replace("[variants", "seeds = 0\n[variants"), "seeds = 0"),
+        (GOOD.replace("[variants", 'reference = "orignal"\n[variants'), "did you mean 'original'?"),
+        (GOOD.replace("[variants", 'figure = "lines"\n[variants'), "shows varied settings: add vary to a variant"),
         (
-            GOOD.replace("[arms", 'figure = "surface"\n[arms') + "vary = [{ learning_rate = [0.1] }]",
-            "a table of two to vary",
+            GOOD.replace("[variants", 'figure = "surface"\n[variants') + "vary = [{ learning_rate = [0.1] }]",
+            "add a table with two settings to vary",
         ),
-        (GOOD.replace("[arms", 'metrics = ["recall@7"]\n[arms'), "metrics"),
-        (GOOD + 'models = ["bgcn"]', "an arm names the model 'bgcn'"),
+        (GOOD.replace("[variants", 'metrics = ["recall@7"]\n[variants'), "metrics"),
+        (GOOD + 'models = ["bgcn"]', "a variant names the model 'bgcn'"),
         (GOOD.replace('models = ["lightgcn"]', ""), "s.toml: models: is missing"),
         ("title = ", "not valid TOML"),
     ],
 )
-def test_what_is_wrong_with_a_specification_is_said_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_error_in_a_specification_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         read_spec(path)
-    assert message in str(refused.value)
-    assert str(path) in str(refused.value)
-    assert "\n" not in str(refused.value)
-    assert "Value error" not in str(refused.value)
-    assert "'title'" not in str(refused.value)  # the whole of it is not repeated
+    assert message in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "Value error" not in str(error.value)
+    assert "'title'" not in str(error.value)  # the content is not repeated
 
 
-def test_a_point_that_two_tables_have_is_one() -> None:
-    arm = Arm.make({"vary": [{"tau": [0.5, 1.0]}, {"tau": [1.0, 2.0]}]})
-    assert arm.points() == [{"tau": 0.5}, {"tau": 1.0}, {"tau": 2.0}]
+def test_a_point_in_two_tables_counts_once() -> None:
+    variant = Variant.make({"vary": [{"tau": [0.5, 1.0]}, {"tau": [1.0, 2.0]}]})
+    assert variant.points() == [{"tau": 0.5}, {"tau": 1.0}, {"tau": 2.0}]
 
 
-def test_what_is_no_specification_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_specification_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a specification"):
         read_spec(tmp_path)
     with pytest.raises(InputError, match="No such file"):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError
+from clbr.experiments.cell_run import keep_share
 from clbr.experiments.store import Store
-from clbr.experiments.work import thinned
 from invented import cells, done, fill, spec
 
 
-def test_a_record_comes_back_as_it_was_kept(small: BundleDataset, tmp_path: Path) -> None:
+def test_a_record_is_read_as_it_was_written(small: BundleDataset, tmp_path: Path) -> None:
     cell = cells(spec(), small)[0].cell
     store = Store(tmp_path / "cells").open(small)
     assert store.read(cell) is None
@@ -21,37 +21,37 @@ def test_a_record_comes_back_as_it_was_kept(small: BundleDataset, tmp_path: Path
     store.write(record, tested)
     assert store.read(cell) == record
     assert store.is_done(cell)
-    kept = store.per_user(cell)
+    kept = store.read_per_user(cell)
     assert np.array_equal(kept.found[: len(small.test)], tested.found)
     for name, values in tested.metrics.items():
         assert kept.metrics[name] == pytest.approx(values, abs=1e-6)
 
 
 def test_a_failed_cell_is_not_done(small: BundleDataset, tmp_path: Path) -> None:
-    placed = cells(spec(seeds=1), small)
-    store = fill(tmp_path / "cells", small, placed, lambda one: "it broke")
-    record = store.read(placed[0].cell)
+    variant_cells = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, variant_cells, lambda one: "it broke")
+    record = store.read(variant_cells[0].cell)
     assert record is not None
     assert (record.state, record.error) == ("failed", "it broke")
-    assert not store.is_done(placed[0].cell)
+    assert not store.is_done(variant_cells[0].cell)
 
 
-def test_cells_of_other_data_or_another_layout_are_refused(small: BundleDataset, tmp_path: Path) -> None:
+def test_cells_of_other_data_or_another_layout_are_an_error(small: BundleDataset, tmp_path: Path) -> None:
     folder = tmp_path / "cells"
     Store(folder).open(small)
-    Store(folder).open(replace(small, name="renamed"))  # a name is no difference
+    Store(folder).open(replace(small, name="renamed"))  # only the name differs
     with pytest.raises(InputError, match="holds cells of small, and small is other data"):
         Store(folder).open(replace(small, ui=small.ui[1:]))
     about = folder / "about.json"
-    about.write_text(about.read_text().replace('"layout": 1', '"layout": 99'))
-    with pytest.raises(InputError, match="another version \\(layout 99, not 1\\)"):
+    about.write_text(about.read_text().replace('"layout": 2', '"layout": 1'))
+    with pytest.raises(InputError, match="another version \\(layout 1, this version reads layout 2\\)"):
         Store(folder).open(small)
     about.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         Store(folder).open(small)
 
 
-def test_a_kill_at_the_very_beginning_leaves_a_folder_that_can_be_begun(
+def test_a_store_can_be_created_again_after_a_kill_during_its_creation(
     small: BundleDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
@@ -61,10 +61,10 @@ def test_a_kill_at_the_very_beginning_leaves_a_folder_that_can_be_begun(
     with pytest.raises(KeyboardInterrupt):
         Store(tmp_path / "cells").open(small)
     monkeypatch.undo()
-    assert Store(tmp_path / "cells").open(small).begun(small)
+    assert Store(tmp_path / "cells").open(small).is_started(small)
 
 
-def test_a_folder_of_other_things_is_left_alone(small: BundleDataset, tmp_path: Path) -> None:
+def test_a_folder_with_other_content_is_not_touched(small: BundleDataset, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other things"):
         Store(tmp_path).open(small)
@@ -73,10 +73,10 @@ def test_a_folder_of_other_things_is_left_alone(small: BundleDataset, tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_damaged_record_is_named_and_not_run_over(small: BundleDataset, tmp_path: Path) -> None:
-    placed = cells(spec(seeds=1), small)
-    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
-    cell = placed[0].cell
+def test_a_damaged_record_is_an_error_and_not_overwritten(small: BundleDataset, tmp_path: Path) -> None:
+    variant_cells = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
+    cell = variant_cells[0].cell
     path = tmp_path / "cells" / "cells" / f"{cell.key}.json"
     whole = path.read_text()
     without = json.loads(whole) | {"test": {}}
@@ -87,23 +87,21 @@ def test_a_damaged_record_is_named_and_not_run_over(small: BundleDataset, tmp_pa
 
 
 def test_a_record_of_a_newer_version_is_not_called_damaged(small: BundleDataset, tmp_path: Path) -> None:
-    placed = cells(spec(seeds=1), small)
-    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
-    path = tmp_path / "cells" / "cells" / f"{placed[0].cell.key}.json"
+    variant_cells = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
+    path = tmp_path / "cells" / "cells" / f"{variant_cells[0].cell.key}.json"
     record = json.loads(path.read_text())
     newer = record["config"] | {"train": record["config"]["train"] | {"gpus": 2}}
     for more in ({"gpu": 1}, {"config": newer}):
         path.write_text(json.dumps(record | more))
-        with pytest.raises(InputError, match="made by another version .*; use that, or choose another --out"):
-            store.read(placed[0].cell)
+        with pytest.raises(InputError, match="made by another version .*; use that version, or choose another folder"):
+            store.read(variant_cells[0].cell)
 
 
-def test_damaged_values_of_users_are_told_in_one_message_wherever_the_damage_is(
-    small: BundleDataset, tmp_path: Path
-) -> None:
-    placed = cells(spec(seeds=1), small)
-    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
-    cell = placed[0].cell
+def test_damaged_results_by_user_are_one_error_wherever_the_damage_is(small: BundleDataset, tmp_path: Path) -> None:
+    variant_cells = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
+    cell = variant_cells[0].cell
     path = tmp_path / "cells" / "cells" / f"{cell.key}.npz"
     whole = path.read_bytes()
     flipped = [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]
@@ -111,38 +109,36 @@ def test_damaged_values_of_users_are_told_in_one_message_wherever_the_damage_is(
     for broken in (b"", b"PK", b"hello", *(whole[:at] for at in range(0, len(whole), 7)), *flipped):
         path.write_bytes(broken)
         try:
-            store.per_user(cell)  # some bytes, as those of dates, may be anything
+            store.read_per_user(cell)  # some bytes, as those of dates, have no effect
         except InputError as error:
             assert f"delete {cell.key}.json to run the cell again" in str(error)
             refused += 1
     assert refused > len(flipped) / 2
     np.savez(path, found=np.zeros(1, np.uint8))
     with pytest.raises(InputError, match="lacks recall@20.*; delete"):
-        store.per_user(cell)
+        store.read_per_user(cell)
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
     with pytest.raises(InputError, match="is missing or damaged; delete"):
-        store.per_user(cell)
+        store.read_per_user(cell)
 
 
-def test_a_record_made_with_another_default_is_refused(small: BundleDataset, tmp_path: Path) -> None:
-    placed = cells(spec(seeds=1), small)
-    store = fill(tmp_path / "cells", small, placed, lambda one: 0.3)
-    path = tmp_path / "cells" / "cells" / f"{placed[0].cell.key}.json"
+def test_a_record_made_with_another_default_is_an_error(small: BundleDataset, tmp_path: Path) -> None:
+    variant_cells = cells(spec(seeds=1), small)
+    store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
+    path = tmp_path / "cells" / "cells" / f"{variant_cells[0].cell.key}.json"
     record = json.loads(path.read_text())
-    record["config"]["train"]["batch"] = 77
+    record["config"]["train"]["batch_size"] = 77
     path.write_text(json.dumps(record))
-    told = (
-        f"made by another version, with batch 77, not 2048; delete it and .*{placed[0].cell.key} to run the cell again"
-    )
-    with pytest.raises(InputError, match=told):
-        store.read(placed[0].cell)
-    path.write_text(json.dumps(record | {"state": "failed"}))  # nothing to lose
-    assert store.read(placed[0].cell) is None
-    assert store.failed_otherwise(placed[0].cell)
-    del record["config"]["train"]["batch"]  # a setting that came later
+    message = f"made by another version, with batch_size 77, not 2048; delete it and .*{variant_cells[0].cell.key} to run the cell again"
+    with pytest.raises(InputError, match=message):
+        store.read(variant_cells[0].cell)
+    path.write_text(json.dumps(record | {"state": "failed"}))  # a failed cell has no results to lose
+    assert store.read(variant_cells[0].cell) is None
+    assert store.failed_with_other_settings(variant_cells[0].cell)
+    del record["config"]["train"]["batch_size"]  # a setting that was added later
     path.write_text(json.dumps(record))
-    assert store.read(placed[0].cell) is not None
+    assert store.read(variant_cells[0].cell) is not None
 
 
 def test_a_default_that_was_none_is_not_filled_in_from_today(
@@ -158,17 +154,17 @@ def test_a_default_that_was_none_is_not_filled_in_from_today(
     assert (cell.key, cell.config.train.clip) == (before.key, 1.0)
     with pytest.raises(InputError, match="with clip None, not 1.0"):
         store.read(cell)
-    del record["config"]["train"]["clip"]  # as records once were
+    del record["config"]["train"]["clip"]  # as in TOML, which has no None
     path.write_text(json.dumps(record))
     with pytest.raises(InputError, match="with clip None, not 1.0"):
         store.read(cell)
 
 
-def test_fewer_training_pairs_are_among_more_and_the_rest_stays(tiny: object) -> None:
+def test_a_smaller_share_of_the_training_pairs_is_part_of_a_larger_one(tiny: object) -> None:
     dataset: BundleDataset = tiny.dataset  # type: ignore[attr-defined]
-    fifth, half = (thinned(dataset, share) for share in (0.2, 0.5))
+    fifth, half = (keep_share(dataset, share) for share in (0.2, 0.5))
     assert len(fifth.train) == round(0.2 * len(dataset.train))
     pairs = [{tuple(pair) for pair in one.train.tolist()} for one in (fifth, half, dataset)]
     assert pairs[0] < pairs[1] < pairs[2]
     assert np.array_equal(fifth.test, dataset.test)
-    assert thinned(dataset, 1.0) is dataset
+    assert keep_share(dataset, 1.0) is dataset

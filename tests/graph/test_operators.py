@@ -19,26 +19,26 @@ def dense(operator: Operator) -> torch.Tensor:
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 9), st.integers(0, 99), st.sampled_from([0.0, 0.05, 0.5]))
-def test_the_kernel_and_its_torch_twin_agree_forward_and_back(
+def test_the_kernel_and_torch_agree_forward_and_backward(
     rows: int, columns: int, width: int, seed: int, share: float
 ) -> None:
     matrix = random_matrix(rows, columns, seed, share)
     x = torch.randn(columns, width, generator=torch.Generator().manual_seed(seed)).requires_grad_()
-    ours = matrix @ x
-    twin = matrix.in_torch(x.device, x.dtype).to_dense() @ x
-    torch.testing.assert_close(ours, twin, rtol=1e-5, atol=1e-5)
-    weight = torch.randn_like(ours)
-    mine, theirs = (torch.autograd.grad((y * weight).sum(), x)[0] for y in (ours, twin))
-    torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
+    by_kernel = matrix @ x
+    by_torch = matrix.to_torch(x.device, x.dtype).to_dense() @ x
+    torch.testing.assert_close(by_kernel, by_torch, rtol=1e-5, atol=1e-5)
+    weight = torch.randn_like(by_kernel)
+    kernel_gradient, torch_gradient = (torch.autograd.grad((y * weight).sum(), x)[0] for y in (by_kernel, by_torch))
+    torch.testing.assert_close(kernel_gradient, torch_gradient, rtol=1e-5, atol=1e-5)
 
 
-def test_without_numba_the_twin_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_torch_computes_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, x = random_matrix(20, 15), torch.randn(15, 4)
     expected = matrix @ x
     monkeypatch.setattr(kernels, "available", False)
     torch.testing.assert_close(matrix @ x, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(
-        matrix.T @ expected, matrix.in_torch(x.device, x.dtype).to_dense().T @ expected, rtol=1e-5, atol=1e-5
+        matrix.T @ expected, matrix.to_torch(x.device, x.dtype).to_dense().T @ expected, rtol=1e-5, atol=1e-5
     )
 
 
@@ -55,7 +55,7 @@ def operators() -> dict[str, Operator]:
 
 
 @pytest.mark.parametrize("name", list(operators()))
-def test_gradients_are_right_in_double_precision(name: str) -> None:
+def test_gradients_pass_gradcheck_in_double_precision(name: str) -> None:
     operator = operators()[name]
     x = torch.randn(operator.shape[1], 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: operator @ x, x)
@@ -63,23 +63,23 @@ def test_gradients_are_right_in_double_precision(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(operators()))
-def test_the_transpose_is_the_transpose(name: str) -> None:
+def test_the_transpose_equals_the_dense_transpose(name: str) -> None:
     operator = operators()[name]
     torch.testing.assert_close(dense(operator.T), dense(operator).T)
     assert operator.T.shape == operator.shape[::-1]
 
 
-def test_composed_operators_are_what_they_are_composed_of() -> None:
+def test_composed_operators_equal_their_dense_counterparts() -> None:
     made, a, b = operators(), dense(random_matrix(6, 5, 1)), dense(random_matrix(5, 4, 2))
     torch.testing.assert_close(dense(made["product"]), a @ b)
     torch.testing.assert_close(
         dense(made["scaled"]), torch.diag(torch.arange(6.0)).double() @ a @ torch.diag(torch.arange(5.0) - 2).double()
     )
     zeros = torch.zeros(4, 6, dtype=torch.float64)
-    whole = torch.cat(
+    blocks = torch.cat(
         [torch.cat([torch.eye(6).double(), a], 1), torch.cat([a.T, b @ b.T], 1), torch.cat([zeros, b.T], 1)]
     )
-    torch.testing.assert_close(dense(made["blocks"]), whole)
+    torch.testing.assert_close(dense(made["blocks"]), blocks)
 
 
 def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
@@ -93,7 +93,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
     assert torch.equal(*results)
 
 
-def test_chunks_cover_every_row_once_and_share_the_work() -> None:
+def test_chunks_cover_every_row_once_and_balance_the_work() -> None:
     pointers = np.concatenate([[0], np.cumsum(np.random.default_rng(0).integers(0, 50, 1000))])
     chunks = kernels.balanced_chunks(pointers, 8)
     assert chunks[0] == 0

@@ -2,20 +2,19 @@ import numpy as np
 import pytest
 import torch
 
-from clbr import World
+from clbr import Recommender, World
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.artifact import Artifact
-from clbr.inference.cold_start import TRUST, filled, twins
-from clbr.inference.recommend import of_left, recommend
+from clbr.inference.cold_start import COLD_BUNDLE_SHARE, fill_cold_start, nearest_warm_bundles
+from clbr.inference.whatif import neighbours
 from clbr.models.base import Embeddings, Level
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.rgcn import RGCN
 
 
 def graph() -> BundleGraph:
-    """User 2 has items only, user 3 nothing; bundle 2 was never chosen and is most like bundle 1, bundle 3 is bare.
+    """User 2 has items only, user 3 nothing; bundle 2 was never chosen and is most like bundle 1, bundle 3 has no contents.
 
-    The last bundle is the spare one, with the contents of bundle 0.
+    The last bundle is the unseen one, with the contents of bundle 0.
     """
     ub = Edges(np.array([[0, 0], [1, 0], [1, 1]], np.int32), (4, 5))
     ui = Edges(np.array([[0, 0], [1, 1], [2, 2]], np.int32), (4, 5))
@@ -28,11 +27,11 @@ def vectors() -> Embeddings:
     return Embeddings({"item": level, "bundle": level})
 
 
-def test_blanks_are_given_the_mean_of_the_known_and_the_vector_of_the_most_alike() -> None:
-    found = filled(CrossCBR, vectors(), graph())
+def test_cold_nodes_get_the_mean_of_warm_ones_and_a_share_of_the_most_similar_bundle() -> None:
+    found = fill_cold_start(CrossCBR, vectors(), graph())
     bundle, item = found.levels["bundle"], found.levels["item"]
     assert bundle.users.tolist() == [[0, 1], [2, 3], [1, 2], [1, 2]]  # the mean of users 0 and 1
-    part = [pytest.approx(TRUST * 12), pytest.approx(TRUST * 13)]
+    part = [pytest.approx(COLD_BUNDLE_SHARE * 12), pytest.approx(COLD_BUNDLE_SHARE * 13)]
     assert bundle.bundles.tolist() == [
         [10, 11],
         [12, 13],
@@ -45,23 +44,24 @@ def test_blanks_are_given_the_mean_of_the_known_and_the_vector_of_the_most_alike
     assert item.bundles[4].tolist() == [18, 19]
 
 
-def test_who_has_any_edge_is_no_blank_to_a_model_that_looks_at_all() -> None:
-    found = filled(RGCN, Embeddings({"graph": vectors().levels["item"]}), graph()).levels["graph"]
+def test_a_node_with_any_edge_is_warm_to_a_model_that_uses_all_relations() -> None:
+    found = fill_cold_start(RGCN, Embeddings({"graph": vectors().levels["item"]}), graph()).levels["graph"]
     assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [2, 3]]
     assert found.bundles[:3].tolist() == [[10, 11], [12, 13], [14, 15]]
 
 
-def test_twins_share_the_rarest_items() -> None:
-    blank, twin = twins(graph(), np.array([True, True, False, False, False]))
-    assert (blank.tolist(), twin.tolist()) == ([2, 4], [1, 0])
+def test_the_nearest_bundle_shares_the_rarest_items() -> None:
+    cold, nearest = nearest_warm_bundles(graph(), np.array([True, True, False, False, False]))
+    assert (cold.tolist(), nearest.tolist()) == ([2, 4], [1, 0])
 
 
-def test_those_without_a_choice_get_what_people_like_and_their_items_still_count(
-    artifact: Artifact, tiny: World
+def test_users_without_bundles_get_popular_ones_and_their_items_still_count(
+    recommender: Recommender, tiny: World
 ) -> None:
-    cold = np.setdiff1d(np.arange(600), artifact.chosen[:, 0])
-    cold = [user for user in cold.tolist() if len(of_left(artifact.graph.ui.pairs, user))]
-    lists = [[place.bundle for place in recommend(artifact, user, 20)] for user in cold]
+    graph = recommender.artifact.graph
+    cold = np.setdiff1d(np.arange(600), graph.ub.pairs[:, 0]).tolist()
+    cold = [user for user in cold if len(neighbours(graph.ui.pairs, user))]
+    lists = [[int(one.id) for one in recommender.recommend_one(user).recommended] for user in cold]
     assert len({tuple(one) for one in lists}) > 1
     popularity = tiny.dataset.popularity
     assert np.mean([popularity[one].mean() for one in lists]) > popularity.mean()

@@ -6,23 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clbr import InputError
-from clbr.inference.artifact import Artifact
-from clbr.inference.explain import Explanation, rank_of, rival_of, what_it_takes, why
-from clbr.inference.recommend import of_left
-from clbr.inference.smallest import smallest
-from clbr.inference.whatif import edited, factual
+from clbr import EdgeEdits, InputError, Recommender
+from clbr.inference.answers import Explanation
+from clbr.inference.explain import rival_of
+from clbr.inference.subset_search import smallest_subset
+from clbr.inference.whatif import edited_state, factual_state, neighbours
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), min_size=1, max_size=5), st.integers(1, 200))
-def test_what_is_found_does_it_and_nothing_of_it_can_be_spared(count: int, needed: set[int], budget: int) -> None:
+def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
+    count: int, needed: set[int], budget: int
+) -> None:
     tried: list[int] = []
 
-    def does_it(things: Sequence[int]) -> bool:
+    def passes(subset: Sequence[int]) -> bool:
         tried.append(1)
-        return needed <= set(things)
+        return needed <= set(subset)
 
-    found = smallest(range(count), does_it, budget)
+    found = smallest_subset(range(count), passes, budget)
     assert found.tried == len(tried) <= budget
     if found.chosen is not None:
         assert needed <= set(found.chosen)
@@ -32,76 +33,89 @@ def test_what_is_found_does_it_and_nothing_of_it_can_be_spared(count: int, neede
         assert found.chosen is not None and set(found.chosen) == needed
 
 
-def test_nothing_to_try_is_nothing_found() -> None:
-    assert smallest([], lambda things: True, 10) == (None, 0)
+def test_no_candidates_no_subset() -> None:
+    assert smallest_subset([], lambda subset: True, 10) == (None, 0)
 
 
-def explained(artifact: Artifact, users: int, k: int = 10) -> list[Explanation]:
+def edits_of(answer: Explanation) -> EdgeEdits:
+    user, bundle = int(answer.user.id), int(answer.bundle.id)
+    if answer.question == "contents":
+        add, drop = ([(bundle, int(getattr(swap, side).id)) for swap in answer.swaps] for side in ("new", "old"))
+        return EdgeEdits(add={"bi": np.array(add)}, drop={"bi": np.array(drop)})
+    relations = {"item": "ui", "bundle": "ub"}
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for one in answer.evidence:
+        pairs.setdefault(relations[one.kind], []).append((user, int(one.id)))
+    side = {relation: np.array(found) for relation, found in pairs.items()}
+    return EdgeEdits(drop=side) if answer.question == "why" else EdgeEdits(add=side)  # type: ignore[arg-type]
+
+
+def explained(recommender: Recommender, users: int, k: int = 10) -> list[Explanation]:
     found = []
     for user in range(0, 600, 600 // users):
-        ranking = factual(artifact).ranking(user, 60)
-        found.append(why(artifact, user, ranking[k // 2].bundle, k))
-        found.append(what_it_takes(artifact, user, ranking[k + 5].bundle, k))
-        found.append(what_it_takes(artifact, user, ranking[k + 5].bundle, k, of="contents"))
+        ranking = factual_state(recommender.artifact).ranking(user, 60)
+        found.append(recommender.explain(user, ranking[k // 2], k=k))
+        found.append(recommender.explain(user, ranking[k + 5], k=k))
+        found.append(recommender.explain(user, ranking[k + 5], k=k, of="contents"))
     return found
 
 
-def test_the_rival_stands_at_the_edge_of_the_list(artifact: Artifact) -> None:
-    ranking = [place.bundle for place in factual(artifact).ranking(3, 60)]
-    for place, rival in ((4, 11), (10, 11), (11, 10), (30, 10)):  # among the first 10 the next, else the tenth
-        assert rival_of(factual(artifact), 3, ranking[place - 1], 10) == ranking[rival - 1]
+def test_the_rival_is_at_the_edge_of_the_list(recommender: Recommender) -> None:
+    state = factual_state(recommender.artifact)
+    ranking = state.ranking(3, 60)
+    for rank, rival in ((4, 11), (10, 11), (11, 10), (30, 10)):  # among the first 10 the next one, else the tenth
+        assert rival_of(state, 3, ranking[rank - 1], 10) == ranking[rival - 1]
 
 
-def test_every_answer_holds(artifact: Artifact) -> None:
-    answers = explained(artifact, 8)
-    assert sum(answer.edits is not None for answer in answers) > len(answers) // 2
+def test_every_answer_holds(recommender: Recommender) -> None:
+    answers = explained(recommender, 8)
+    assert {answer.question for answer in answers} == {"why", "history", "contents"}
+    assert sum(answer.found for answer in answers) > len(answers) // 2
     for answer in answers:
-        assert rank_of(factual(artifact), answer.user, answer.bundle) == answer.place
-        if answer.edits is None:
-            continue
-        after = rank_of(edited(artifact, answer.edits), answer.user, answer.bundle)
-        assert after == answer.rank_after
-        assert (after > answer.k) if answer.question == "why" else (after <= answer.k)
+        user, bundle = int(answer.user.id), int(answer.bundle.id)
+        assert factual_state(recommender.artifact).rank(user, bundle) == answer.rank
+        if answer.found:
+            after = edited_state(recommender.artifact, edits_of(answer)).rank(user, bundle)
+            assert after == answer.rank_after
+            assert (after > answer.k) if answer.question == "why" else (after <= answer.k)
 
 
-def test_answers_are_as_small_as_an_exhaustive_search_finds_most_of_the_time(artifact: Artifact) -> None:
-    """No smaller set does it, seen by trying all: for histories of a few things, in most cases."""
-    least = []
+def test_answers_are_as_small_as_an_exhaustive_search_finds_most_of_the_time(recommender: Recommender) -> None:
+    """For short histories, in most cases no smaller set passes: all of them are tried."""
+    artifact, smallest = recommender.artifact, []
     for user in range(40):
-        items, bundles = of_left(artifact.graph.ui.pairs, user), of_left(artifact.chosen, user)
-        if not 3 <= len(items) + len(bundles) <= 18 or len(least) >= 6:
+        items, bundles = neighbours(artifact.graph.ui.pairs, user), neighbours(artifact.graph.ub.pairs, user)
+        if not 3 <= len(items) + len(bundles) <= 18 or len(smallest) >= 6:
             continue
-        answer = why(artifact, user, factual(artifact).ranking(user, 10)[6].bundle, 10)
-        if answer.edits is None or len(answer.things) > 3:
+        answer = recommender.explain(user, factual_state(artifact).ranking(user, 10)[6], k=10)
+        if not answer.found or len(answer.evidence) > 3:
             continue
-        history = [("ui", int(i)) for i in items] + [("ub", int(b)) for b in bundles]
-        smaller = [set_ for size in range(1, len(answer.things)) for set_ in combinations(history, size)]
-        least.append(not any(_takes_out(artifact, answer, set_) for set_ in smaller))
-    assert len(least) >= 3
-    assert np.mean(least) >= 0.5
+        history = [("ui", int(item)) for item in items] + [("ub", int(bundle)) for bundle in bundles]
+        smaller = [subset for size in range(1, len(answer.evidence)) for subset in combinations(history, size)]
+        smallest.append(not any(takes_out(recommender, answer, subset) for subset in smaller))
+    assert len(smallest) >= 3
+    assert np.mean(smallest) >= 0.5
 
 
-def _takes_out(artifact: Artifact, answer: Explanation, things: Sequence[tuple[str, int]]) -> bool:
-    from clbr import EdgeEdits
+def takes_out(recommender: Recommender, answer: Explanation, subset: Sequence[tuple[str, int]]) -> bool:
+    user, bundle = int(answer.user.id), int(answer.bundle.id)
+    drop = {r: np.array([(user, node) for q, node in subset if q == r], np.int32) for r in {r for r, _ in subset}}
+    edits = EdgeEdits(drop=drop)  # type: ignore[arg-type]
+    return edited_state(recommender.artifact, edits).rank(user, bundle) > answer.k
 
-    drop = {r: np.array([(answer.user, n) for q, n in things if q == r], np.int32) for r in {r for r, _ in things}}
-    return rank_of(edited(artifact, EdgeEdits(drop=drop)), answer.user, answer.bundle) > answer.k  # type: ignore[arg-type]
 
-
-def test_within_a_budget_or_not_at_all(artifact: Artifact) -> None:
-    ranking = factual(artifact).ranking(3, 150)
-    answer = what_it_takes(artifact, 3, ranking[-1].bundle, 1, budget=1)
+def test_the_budget_limits_the_search(recommender: Recommender) -> None:
+    last = factual_state(recommender.artifact).ranking(3, 150)[-1]
+    answer = recommender.explain(3, last, k=1, budget=1)
     assert answer.tried == 1
-    if answer.edits is None:
-        assert answer.things == [] and answer.rank_after is None
+    assert answer.out_of_budget and not answer.found
+    assert answer.evidence == [] and answer.rank_after is None
 
 
-def test_questions_that_do_not_arise_are_refused(artifact: Artifact) -> None:
-    ranking = factual(artifact).ranking(3, 60)
-    with pytest.raises(InputError, match="is at place 41 of user 3's list, not among the first 20: ask what it would"):
-        why(artifact, 3, ranking[40].bundle)
-    with pytest.raises(InputError, match="is at place 1 of user 3's list already; ask why"):
-        what_it_takes(artifact, 3, ranking[0].bundle)
-    user, bundle = (int(node) for node in artifact.chosen[0])
+def test_questions_that_do_not_arise_are_errors(recommender: Recommender) -> None:
+    ranking = factual_state(recommender.artifact).ranking(3, 60)
+    with pytest.raises(InputError, match="has rank 1 in user 3's list already; ask why"):
+        recommender.explain(3, ranking[0], of="contents")
+    user, bundle = (int(node) for node in recommender.artifact.graph.ub.pairs[0])
     with pytest.raises(InputError, match=f"user {user} has chosen bundle {bundle}"):
-        why(artifact, user, bundle)
+        recommender.explain(user, bundle)

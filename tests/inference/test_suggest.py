@@ -1,75 +1,71 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clbr.errors import InputError
-from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.edit_requests import contents_edits
-from clbr.inference.recommend import of_left
-from clbr.inference.suggest import suggest
-from clbr.inference.whatif import ask_bundle
+from clbr import InputError, Recommender, load_recommender
+from clbr.inference.whatif import neighbours
 
 K = 5
 
 
-def held(artifact: Artifact, bundle: int) -> list[int]:
-    return of_left(artifact.graph.bi.pairs, bundle).tolist()
+def contents(recommender: Recommender, bundle: int) -> list[int]:
+    return neighbours(recommender.artifact.graph.bi.pairs, bundle).tolist()
 
 
-def audience(artifact: Artifact, bundle: int, add: tuple[int, ...], drop: tuple[int, ...]) -> int:
-    edits = contents_edits(artifact, bundle, add_items=add, drop_items=drop)
-    return len(ask_bundle(artifact, bundle, edits, K).after)
+def audience(recommender: Recommender, bundle: int, add: Sequence[object], drop: Sequence[object]) -> int:
+    return recommender.audience(bundle, add_items=add, drop_items=drop, k=K).after  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("model", ["crosscbr", "bgcn"])
 def test_every_suggestion_holds_exactly_and_gains(artifact_of: Callable[[str], Path], model: str) -> None:
-    artifact = open_artifact(artifact_of(model))
+    recommender = load_recommender(artifact_of(model))
     seen = 0
-    for bundle in range(0, artifact.about.bundles, 10):
-        found = suggest(artifact, bundle, K)
-        assert found.audience == audience(artifact, bundle, (), ())
-        sizes = [one.audience for one in found.best]
+    for bundle in range(0, 150, 10):
+        found = recommender.suggest(bundle, k=K)
+        assert found.audience == audience(recommender, bundle, (), ())
+        sizes = [swap.audience for swap in found.swaps]
         assert sizes == sorted(sizes, reverse=True)
-        for one in found.best:
-            assert one.swap.old in held(artifact, bundle) and one.swap.new not in held(artifact, bundle)
-            assert one.audience == audience(artifact, bundle, (one.swap.new,), (one.swap.old,)) > found.audience
-        seen += len(found.best)
+        inside = [str(item) for item in contents(recommender, bundle)]
+        for swap in found.swaps:
+            assert swap.old.id in inside and swap.new.id not in inside
+            assert swap.audience == audience(recommender, bundle, [swap.new.id], [swap.old.id]) > found.audience
+            assert swap.gain == swap.audience - found.audience
+        seen += len(found.swaps)
     assert seen > 0
 
 
-def test_suggestions_are_better_than_swaps_by_chance(artifact: Artifact) -> None:
+def test_suggestions_are_better_than_random_swaps(recommender: Recommender) -> None:
     draw = np.random.default_rng(0)
     suggested, by_chance = [], []
-    for bundle in range(0, artifact.about.bundles, 4):
-        inside = held(artifact, bundle)
-        others = np.setdiff1d(np.arange(artifact.about.items), inside)
-        now = audience(artifact, bundle, (), ())
+    for bundle in range(0, 150, 4):
+        inside = contents(recommender, bundle)
+        others = np.setdiff1d(np.arange(240), inside)
+        now = audience(recommender, bundle, (), ())
         swaps = [(int(draw.choice(others)), int(draw.choice(inside))) for _ in range(8)]
-        by_chance.append(max(audience(artifact, bundle, (new,), (old,)) for new, old in swaps) - now)
-        best = suggest(artifact, bundle, K).best
-        suggested.append(best[0].audience - now if best else 0)
+        by_chance.append(max(audience(recommender, bundle, [new], [old]) for new, old in swaps) - now)
+        best = recommender.suggest(bundle, k=K).swaps
+        suggested.append(best[0].gain if best else 0)
     assert np.mean(suggested) > np.mean(by_chance)
 
 
-def test_suggestions_go_on_from_edits(artifact: Artifact) -> None:
-    bundle = next(b for b in range(artifact.about.bundles) if suggest(artifact, b, K).best)
-    first = suggest(artifact, bundle, K).best[0]
-    found = suggest(artifact, bundle, K, add_items=(first.swap.new,), drop_items=(first.swap.old,))
+def test_suggestions_go_on_from_edits(recommender: Recommender) -> None:
+    bundle = next(b for b in range(150) if recommender.suggest(b, k=K).swaps)
+    first = recommender.suggest(bundle, k=K).swaps[0]
+    found = recommender.suggest(bundle, k=K, add_items=[first.new.id], drop_items=[first.old.id])
     assert found.audience == first.audience
-    for one in found.best:
-        assert one.swap.new != first.swap.old  # what was taken out is not offered again
-        add = {first.swap.new, one.swap.new} - {one.swap.old}
-        drop = {first.swap.old, one.swap.old} - {first.swap.new}
-        assert one.audience == audience(artifact, bundle, tuple(add), tuple(drop)) > found.audience
+    for swap in found.swaps:
+        assert swap.new.id != first.old.id  # an item that was dropped is not suggested again
+        add = {first.new.id, swap.new.id} - {swap.old.id}
+        drop = {first.old.id, swap.old.id} - {first.new.id}
+        assert swap.audience == audience(recommender, bundle, [*add], [*drop]) > found.audience
 
 
-def test_a_bundle_without_contents_has_nothing_to_swap(artifact: Artifact) -> None:
-    bundle = 0
-    assert suggest(artifact, bundle, K, drop_items=tuple(held(artifact, bundle))).best == []
+def test_a_bundle_without_contents_has_nothing_to_swap(recommender: Recommender) -> None:
+    assert recommender.suggest(0, k=K, drop_items=contents(recommender, 0)).swaps == []
 
 
-def test_a_model_that_does_not_look_into_bundles_says_so(artifact_of: Callable[[str], Path]) -> None:
-    with pytest.raises(InputError, match="lightgcn does not look at what is in a bundle"):
-        suggest(open_artifact(artifact_of("lightgcn")), 0, K)
+def test_a_model_that_does_not_use_contents_says_so(artifact_of: Callable[[str], Path]) -> None:
+    with pytest.raises(InputError, match="lightgcn does not use a bundle's contents"):
+        load_recommender(artifact_of("lightgcn")).suggest(0, k=K)

@@ -9,8 +9,8 @@ from conftest import make_dataset
 
 
 @pytest.mark.parametrize("attention", [-200.0, 0.0, 200.0])
-def test_items_that_are_attended_to_alike_count_alike_however_little(attention: float) -> None:
-    """Bundle 3 holds items 3 and 4, and its vector is their mean plus its own."""
+def test_items_with_equal_attention_have_equal_weight_also_at_extreme_values(attention: float) -> None:
+    """Bundle 3 holds items 3 and 4: its vector is their mean plus its own vector."""
     dataset = make_dataset()
     graph, model = BundleGraph.of(dataset), make_model("dam", {}, dataset, torch_generator(0, "init"))
     assert isinstance(model, DAM)
@@ -21,4 +21,4 @@ def test_items_that_are_attended_to_alike_count_alike_however_little(attention: 
         expected = (model.items[3] + model.items[4]) / 2 + model.bundles[3]
         torch.testing.assert_close(vector, expected)
         score = model._score(model.users[:1], expected[None], model.bundle_head, None)
-    torch.testing.assert_close(model.recommender(graph).scores(torch.tensor([0]))[0, 3], score[0])
+    torch.testing.assert_close(model.scorer(graph).scores(torch.tensor([0]))[0, 3], score[0])

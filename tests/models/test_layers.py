@@ -7,7 +7,7 @@ from clbr.models.layers import dropout, grow, unit_rows
 from clbr.rng import torch_generator
 
 
-def test_unit_rows_are_torchs_normalize_forward_and_back() -> None:
+def test_unit_rows_equal_torchs_normalize_forward_and_backward() -> None:
     x = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
     torch.testing.assert_close(unit_rows(x), normalize(x))
     assert torch.autograd.gradcheck(unit_rows, x)
@@ -15,29 +15,29 @@ def test_unit_rows_are_torchs_normalize_forward_and_back() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
-def test_dropout_strikes_its_share_keeps_the_mean_and_the_seed(rate: float) -> None:
+def test_dropout_removes_its_share_keeps_the_mean_and_depends_on_the_seed(rate: float) -> None:
     x = torch.ones(1000, 37)
-    struck = dropout(x, rate, torch_generator(0, "noise"))
-    assert (struck == 0).float().mean().item() == pytest.approx(rate, abs=0.01)
-    assert struck.mean().item() == pytest.approx(1.0, abs=0.01)
-    assert torch.equal(struck, dropout(x, rate, torch_generator(0, "noise")))
-    assert not torch.equal(struck, dropout(x, rate, torch_generator(1, "noise")))
+    dropped = dropout(x, rate, torch_generator(0, "noise"))
+    assert (dropped == 0).float().mean().item() == pytest.approx(rate, abs=0.01)
+    assert dropped.mean().item() == pytest.approx(1.0, abs=0.01)
+    assert torch.equal(dropped, dropout(x, rate, torch_generator(0, "noise")))
+    assert not torch.equal(dropped, dropout(x, rate, torch_generator(1, "noise")))
 
 
-def test_a_rate_next_to_one_strikes_almost_all_and_not_more() -> None:
+def test_a_rate_close_to_one_removes_almost_all_entries_but_not_all() -> None:
     x = torch.ones(1000, 64)
-    struck = dropout(x, 0.9999, torch_generator(0, "noise"))
-    assert struck.unique().tolist() == [0.0, 256.0]
+    dropped = dropout(x, 0.9999, torch_generator(0, "noise"))
+    assert dropped.unique().tolist() == [0.0, 256.0]
     grown, _ = grow(x, torch.zeros(64), x, 0.9999, torch_generator(0, "noise"))
     assert grown.unique().tolist() == [0.0, 256.0]
 
 
-def test_no_generator_no_dropout() -> None:
+def test_without_a_generator_there_is_no_dropout() -> None:
     x = torch.randn(3, 3)
     assert dropout(x, 0.5, None) is x
 
 
-def test_growing_is_activation_join_dropout_and_unit_rows() -> None:
+def test_grow_is_activation_concatenation_dropout_and_unit_rows() -> None:
     message, bias, hidden = torch.tensor([[3.0, -100.0]]), torch.tensor([1.0, 0.0]), torch.tensor([[2.0]])
     grown, unit = grow(message, bias, hidden, 0.5, None)
     torch.testing.assert_close(grown, torch.tensor([[4.0, -1.0, 2.0]]))
@@ -46,7 +46,7 @@ def test_growing_is_activation_join_dropout_and_unit_rows() -> None:
 
 @pytest.mark.parametrize("used", ["both", "grown", "unit"])
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-def test_the_compiled_layer_and_its_twin_agree_forward_and_back(
+def test_the_compiled_layer_and_the_torch_version_agree_forward_and_backward(
     rate: float, used: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = torch_generator(0, "inputs")

@@ -12,15 +12,15 @@ def test_bpr_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.25, 0.01])
-def test_info_nce_equals_cross_entropy_with_every_row_written_out(temperature: float) -> None:
+def test_info_nce_equals_cross_entropy_with_repeated_rows(temperature: float) -> None:
     draw = torch.Generator().manual_seed(0)
     one, other = (torch.randn(7, 5, generator=draw, dtype=torch.float64).requires_grad_() for _ in range(2))
     counts = torch.tensor([1, 3, 1, 2, 1, 1, 4])
-    written = torch.repeat_interleave(torch.arange(7), counts)
+    repeated = torch.repeat_interleave(torch.arange(7), counts)
     ours = info_nce(normalize(one), normalize(other), counts.double(), temperature)
-    logits = normalize(one)[written] @ normalize(other)[written].T / temperature
-    plain = cross_entropy(logits, torch.arange(len(written)))
-    # One row's copies share its place in the plain version's target; the value is the same, copy by copy.
+    logits = normalize(one)[repeated] @ normalize(other)[repeated].T / temperature
+    plain = cross_entropy(logits, torch.arange(len(repeated)))
+    # In the plain version every copy of a row has its own target; the value is the same for each copy.
     torch.testing.assert_close(ours, plain)
     for mine, theirs in zip(
         torch.autograd.grad(ours, (one, other)), torch.autograd.grad(plain, (one, other)), strict=True
@@ -29,7 +29,7 @@ def test_info_nce_equals_cross_entropy_with_every_row_written_out(temperature: f
 
 
 @pytest.mark.parametrize("temperature", [0.03, 0.01, 1e-4])
-def test_info_nce_is_finite_where_no_row_resembles_another(temperature: float) -> None:
+def test_info_nce_is_finite_where_all_cosines_are_negative(temperature: float) -> None:
     one = normalize(torch.randn(5, 3, generator=torch.Generator().manual_seed(0))).abs().requires_grad_()
     other = -one.detach()
     ours = info_nce(one, other, torch.ones(5), temperature)

@@ -20,19 +20,33 @@ def test_the_same_seed_gives_the_same_world_and_another_seed_another(tiny: World
     assert other.dataset.train.tolist() != tiny.dataset.train.tolist()
 
 
-CAVEAT = {"youshu": "a1820e5f6603bf8f", "netease": "5ce92dade0433278", "tiny": "7288785a3c25cd94"}
+CHECKSUMS = {"youshu": "4d94dc1e03209612", "netease": "0e966acbba803939", "tiny": "310931e6f64cb5be"}
 
 
 @pytest.mark.parametrize("like", list(WORLDS))
-def test_the_frozen_parameters_have_not_moved(like: str) -> None:
-    """Results on a world mean something only while the world stays what it was when they were made."""
-    assert sha256(WORLDS[like].to_toml().encode()).hexdigest().startswith(CAVEAT[like])
+def test_the_fixed_parameters_have_not_changed(like: str) -> None:
+    """Results on a world are comparable only if its parameters stay the same."""
+    assert sha256(WORLDS[like].to_toml().encode()).hexdigest().startswith(CHECKSUMS[like])
     assert VARIANTS == {"plain": {}, "sparser": {"density": 0.5}, "denser": {"density": 2.0}, "noisier": {"noise": 2.0}}
 
 
-def test_the_drawn_shop_has_not_moved(tiny: World) -> None:
+@pytest.mark.parametrize(
+    ("like", "scale", "seed", "fingerprint"),
+    [
+        ("tiny", 1.0, 1, "ecd8b6d36f790a77a7de0db91dd2e833d91833a7064224f02eb7a043a6132a2d"),
+        ("youshu", 0.25, 0, "1b18b9860003d9dd85a91e52761d187a7a0521cd6db877c6150143ac3bd8f7e5"),
+    ],
+)
+def test_simulated_data_are_bit_identical_to_those_of_earlier_versions(
+    like: str, scale: float, seed: int, fingerprint: str
+) -> None:
+    assert simulate(like, scale=scale, seed=seed).dataset.fingerprint == fingerprint
+
+
+def test_the_tiny_world_has_not_changed(tiny: World) -> None:
     assert (len(tiny.dataset.train), len(tiny.dataset.validation), len(tiny.dataset.test)) == (2_915, 515, 770)
     assert tiny.dataset.bi[:4, 1].tolist() == [39, 66, 68, 82]
+    assert (tiny.dataset.bundles.label(0), tiny.dataset.items.label(0)) == ("Nursery starter kit", "trowel")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +94,7 @@ def _degrees(dataset: BundleDataset, relation: str, side: int, nodes: str) -> np
     return np.bincount(pairs[:, side], minlength=len(getattr(dataset, nodes)))
 
 
-def test_variants_change_what_they_say_and_nothing_else() -> None:
+def test_a_variant_changes_its_own_parameter_only() -> None:
     plain, sparse, dense, noisy = (
         simulate("youshu", scale=0.2, variant=v) for v in ("plain", "sparser", "denser", "noisier")
     )
@@ -92,7 +106,7 @@ def test_variants_change_what_they_say_and_nothing_else() -> None:
     assert noisy.config.noise == 2 * plain.config.noise
 
 
-def test_people_choose_what_they_prefer_among_what_they_are_shown(tiny: World) -> None:
+def test_users_choose_what_they_prefer_among_what_they_are_shown(tiny: World) -> None:
     """Edges have a higher true preference, and a higher exposure, than pairs drawn at random."""
     rng = np.random.default_rng(0)
     for relation, left, right in SIDES:
@@ -107,9 +121,9 @@ def test_people_choose_what_they_prefer_among_what_they_are_shown(tiny: World) -
 
 @pytest.mark.parametrize("relation", ["ub", "ui", "bi"])
 def test_exposure_is_how_often_things_are_shown(tiny: World, relation: str) -> None:
-    """Against the drawing itself: candidates drawn two hundred times, with nothing brought by patrons."""
+    """Compared with candidates that are drawn two hundred times, without guaranteed pairs."""
     shown = tiny.shown[relation]  # type: ignore[index]
-    rows, width = np.arange(20), len(shown.fame)
+    rows, width = np.arange(20), len(shown.popularity)
     rng, nothing = np.random.default_rng(0), np.empty(0, np.int64)
     seen = np.zeros(20 * width)
     for _ in range(200):
@@ -122,13 +136,13 @@ def test_exposure_is_how_often_things_are_shown(tiny: World, relation: str) -> N
     assert seen.mean() == pytest.approx(stated.mean(), rel=0.02)
 
 
-def test_chance_is_scaled_by_the_worlds_noise() -> None:
+def test_the_noise_of_pairs_is_scaled_by_the_worlds_noise() -> None:
     quiet, loud = (simulate("tiny", variant=variant) for variant in ("plain", "noisier"))
     pair = (np.arange(50), np.arange(50))
-    np.testing.assert_allclose(loud.mood("ub", *pair), 2 * quiet.mood("ub", *pair), rtol=1e-5)
+    np.testing.assert_allclose(loud.pair_noise("ub", *pair), 2 * quiet.pair_noise("ub", *pair), rtol=1e-5)
 
 
-def test_no_more_candidates_are_weighed_at_once_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_candidates_are_in_a_block_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     def counting(*arguments: object) -> np.ndarray:
@@ -139,20 +153,20 @@ def test_no_more_candidates_are_weighed_at_once_than_stated(monkeypatch: pytest.
     monkeypatch.setattr(simulate_module, "_candidates", counting)
     monkeypatch.setattr(simulate_module, "BLOCK", 5_000)
     simulate("tiny")
-    assert max(sizes) < 7_000  # a block may exceed it by one user's draws and what was brought
+    assert max(sizes) < 7_000  # a block may exceed it by one user's draws and guaranteed pairs
     assert len(sizes) > 20
 
 
 @pytest.mark.parametrize("relation", ["ui", "bi"])
 def test_choices_follow_edits_of_history_and_of_contents(tiny: World, relation: str) -> None:
-    """After an edit the choices are the best by the edited preference, in the same mood."""
+    """After an edit the choices are the best by the edited preference and the same noise."""
     user = int(tiny.dataset.ui[0, 0])
     if relation == "ui":
         edits = EdgeEdits(drop={"ui": tiny.dataset.ui[tiny.dataset.ui[:, 0] == user]})
     else:
         edits = EdgeEdits(drop={"bi": tiny.dataset.bi[::2]})
     pairs = np.stack([np.full(150, user), np.arange(150)], axis=1)
-    utility = tiny.preference("ub", pairs, edits) + tiny.mood("ub", np.array([user]), np.arange(150))
+    utility = tiny.preference("ub", pairs, edits) + tiny.pair_noise("ub", np.array([user]), np.arange(150))
     everything = np.concatenate([tiny.dataset.train, tiny.dataset.validation, tiny.dataset.test])
     has = set(everything[everything[:, 0] == user, 1].tolist())
     expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has]
@@ -164,7 +178,7 @@ def test_choices_follow_edits_of_history_and_of_contents(tiny: World, relation: 
 def test_a_users_next_choices_are_the_best_that_she_does_not_have(tiny: World) -> None:
     user, bundles = 7, np.arange(150)
     pairs = np.stack([np.full(150, user), bundles], axis=1)
-    utility = tiny.preference("ub", pairs) + tiny.mood("ub", np.array([user]), bundles)
+    utility = tiny.preference("ub", pairs) + tiny.pair_noise("ub", np.array([user]), bundles)
     everything = np.concatenate([tiny.dataset.train, tiny.dataset.validation, tiny.dataset.test])
     has = set(everything[everything[:, 0] == user, 1].tolist())
     expected = [bundle for bundle in np.argsort(-utility).tolist() if bundle not in has][:10]
@@ -181,7 +195,7 @@ def test_an_edit_of_contents_changes_the_preference_for_that_bundle_only(tiny: W
 
 
 def test_an_edit_of_history_pulls_a_users_taste_towards_the_item(tiny: World) -> None:
-    """What if she had bought it? Bundles that lie near the item rise for her, and for nobody else."""
+    """Bundles close to an added item gain preference for this user, and for no other."""
     user = int(tiny.dataset.ui[0, 0])
     mine = tiny.dataset.ui[tiny.dataset.ui[:, 0] == user, 1]
     item = next(i for i in range(240) if i not in mine)
@@ -202,10 +216,10 @@ def test_a_bundle_taken_back_can_be_chosen_again_and_one_given_cannot(tiny: Worl
     assert first not in tiny.choices(np.array([user]), 150, given)
     taken = EdgeEdits(drop={"ub": tiny.dataset.train[:1]})
     assert tiny.dataset.train[0, 1] in tiny.choices(np.array([user]), 150, taken)
-    assert (tiny.choices(np.array([user]), 150) == -1).any()  # what she has leaves places empty
+    assert (tiny.choices(np.array([user]), 150) == -1).any()  # fewer bundles than k remain
 
 
-def test_the_tiny_world_reads_like_a_shop(tiny: World) -> None:
+def test_the_tiny_world_has_the_unique_names_of_a_shop(tiny: World) -> None:
     names = tiny.dataset.items.names
     assert names is not None
     assert "keyboard" in names
@@ -223,7 +237,7 @@ def test_a_bundle_is_filled_with_things_of_its_theme(tiny: World) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"like": "yousho"}, {"scale": 0.0}, {"scale": 1e6}, {"seed": -1}, {"variant": "odd"}]
 )
-def test_a_world_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
+def test_wrong_arguments_of_simulate_are_an_error(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError):
         simulate(**({"like": "tiny"} | wrong))  # type: ignore[arg-type]
 

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clbr import World
-from clbr.training.batches import Choices, Negatives
+from clbr.graph.graph import Edges
+from clbr.training.batches import Negatives, Positives, view_batches
 
 PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1)
 
@@ -38,27 +39,38 @@ def test_negatives_are_never_positives_and_uniform_over_the_rest(tiny: World) ->
 
 
 def test_an_epoch_holds_every_pair_once_in_another_order_each_time(tiny: World) -> None:
-    choices = Choices(tiny.dataset.train, (600, 150))
+    positives = Positives(tiny.dataset.train, (600, 150))
     epochs = []
     for seed in (0, 0, 1):
-        batches = list(choices.epoch(512, 2, np.random.default_rng(seed)))
-        assert [len(batch.left) for batch in batches] == [512] * 5 + [355]
-        assert batches[0].others.shape == (512, 2)
-        epochs.append([(int(u), int(b)) for batch in batches for u, b in zip(batch.left, batch.chosen, strict=True)])
+        batches = list(positives.epoch(512, 2, np.random.default_rng(seed)))
+        assert [len(batch.users) for batch in batches] == [512] * 5 + [355]
+        assert batches[0].negatives.shape == (512, 2)
+        epochs.append(
+            [(int(u), int(b)) for batch in batches for u, b in zip(batch.users, batch.positives, strict=True)]
+        )
     assert sorted(epochs[0]) == [tuple(pair) for pair in tiny.dataset.train.tolist()]
     assert epochs[0] == epochs[1]
     assert epochs[0] != epochs[2]
 
 
-def test_someone_who_has_everything_is_not_learned_from() -> None:
+def test_a_user_who_has_all_bundles_is_left_out() -> None:
     pairs = np.array([[0, 0], [0, 1], [1, 0]], np.int32)
-    (batch,) = Choices(pairs, (2, 2)).epoch(8, 3, np.random.default_rng(0))
-    assert batch.left.tolist() == [1]
-    assert batch.others.tolist() == [[1, 1, 1]]
+    (batch,) = Positives(pairs, (2, 2)).epoch(8, 3, np.random.default_rng(0))
+    assert batch.users.tolist() == [1]
+    assert batch.negatives.tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_endless_batches_go_on_after_an_epoch(count: int) -> None:
+def test_endless_batches_continue_after_an_epoch(count: int) -> None:
     pairs = np.array([[0, 0], [1, 1]], np.int32)
-    stream = Choices(pairs, (2, 3)).endless(2, count, np.random.default_rng(0))
-    assert [len(next(stream).left) for _ in range(5)] == [2] * 5
+    stream = Positives(pairs, (2, 3)).endless(2, count, np.random.default_rng(0))
+    assert [len(next(stream).users) for _ in range(5)] == [2] * 5
+
+
+def test_batches_of_a_view_are_endless_and_none_without_negatives() -> None:
+    edges = Edges(np.array([[0, 0], [1, 1]], np.int32), (2, 3))
+    stream = view_batches(2, 4, edges, np.random.default_rng(0))
+    assert stream is not None
+    assert [next(stream).negatives.shape for _ in range(3)] == [(2, 4)] * 3
+    full = Edges(np.array([[0, 0], [0, 1]], np.int32), (2, 2))
+    assert view_batches(2, 4, full, np.random.default_rng(0)) is None

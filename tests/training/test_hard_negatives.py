@@ -1,7 +1,12 @@
+import json
+from pathlib import Path
+
 import numpy as np
 
-from clbr import World, fit
+from clbr import World
 from clbr.training.batches import HardNegatives
+from clbr.training.config import compose
+from clbr.training.run import start
 
 
 def overlap(tiny: World) -> tuple[np.ndarray, np.ndarray]:
@@ -17,7 +22,7 @@ def draws(tiny: World, history: float, contents: float) -> tuple[np.ndarray, np.
     return pairs[:, 0], pairs[:, 1], hard.draw(pairs[:, 0], pairs[:, 1], 4, np.random.default_rng(0))
 
 
-def test_hard_negatives_are_never_known_choices(tiny: World) -> None:
+def test_hard_negatives_are_never_positives(tiny: World) -> None:
     users, _, drawn = draws(tiny, 0.4, 0.4)
     known = {tuple(pair) for pair in tiny.dataset.train.tolist()}
     assert drawn.shape == (len(users), 4)
@@ -26,18 +31,23 @@ def test_hard_negatives_are_never_known_choices(tiny: World) -> None:
     )
 
 
-def test_by_history_they_hold_what_the_user_has_and_by_contents_what_the_chosen_one_holds(tiny: World) -> None:
+def test_hard_by_history_overlap_with_the_user_and_hard_by_contents_with_the_positive(tiny: World) -> None:
     by_user, by_bundle = overlap(tiny)
     means = {}
     for name, shares in {"uniform": (0.0, 0.0), "history": (1.0, 0.0), "contents": (0.0, 1.0)}.items():
-        users, chosen, drawn = draws(tiny, *shares)
-        means[name] = (by_user[users[:, None], drawn].mean(), by_bundle[chosen[:, None], drawn].mean())
+        users, positives, drawn = draws(tiny, *shares)
+        means[name] = (by_user[users[:, None], drawn].mean(), by_bundle[positives[:, None], drawn].mean())
     assert means["history"][0] > 2 * means["uniform"][0]
     assert means["contents"][1] > 3 * means["uniform"][1]
 
 
-def test_a_second_stage_with_hard_negatives_trains(tiny: World) -> None:
-    first = fit(tiny.dataset, "bgcn", epochs=8, batch=256, learning_rate=0.01)
-    second = fit(tiny.dataset, "bgcn", epochs=8, batch=256, learning_rate=0.01, hard_from=4)
-    assert second.evaluate("validation", ks=(20,))["recall@20"] > 0.4
-    assert not np.array_equal(first.recommend(range(600), 20), second.recommend(range(600), 20))
+def test_a_second_stage_with_hard_negatives_trains(tiny: World, tmp_path: Path) -> None:
+    losses = {}
+    for name, changes in {"uniform": {}, "hard": {"hard_from": 4}}.items():
+        settings = {"epochs": 8, "batch_size": 256, "learning_rate": 0.01} | changes
+        counters = start(tmp_path / name, compose("", "bgcn", changes=settings), tiny.dataset)
+        assert counters.best > 0.4
+        lines = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+        losses[name] = [line["losses"]["bpr"] for line in lines]
+    assert losses["hard"][:3] == losses["uniform"][:3]
+    assert losses["hard"][3] > losses["uniform"][3]

@@ -1,31 +1,54 @@
+import os
+import signal
 import subprocess
 import sys
-from pathlib import Path
+import threading
+
+import pytest
+import torch
+
+from clbr import InputError
+from clbr.training.runtime import find_device, interruptible
 
 
 def test_threads_are_as_many_as_asked_for_from_the_first_call_on() -> None:
-    """In a process of its own: numba's threads start once, and starting them sets torch's number anew."""
+    """In a process of its own: numba's threads start once, and starting them changes torch's number."""
     script = (
-        "import torch; from clbr.train.environment import use_threads; print(use_threads(1), torch.get_num_threads())"
+        "import torch; from clbr.training.runtime import use_threads; print(use_threads(1), torch.get_num_threads())"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "1 1\n"
 
 
-def test_a_deaf_process_does_not_hear_ctrl_c_even_while_it_sets_itself_up(tmp_path: Path) -> None:
-    """In a process of its own: the first process that one starts is started in another manner than those after it."""
-    script = tmp_path / "start.py"
-    script.write_text(
-        "import os, signal\n"
-        "from multiprocessing import get_context\n"
-        "from clbr.train.environment import start_deaf\n"
-        "if __name__ == '__main__':\n"
-        "    process = get_context('spawn').Process(target=os.getpid)\n"
-        "    start_deaf(process)\n"
-        "    os.kill(process.pid, signal.SIGINT)  # it is still importing\n"
-        "    process.join()\n"
-        "    hears = signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"
-        "    print(process.exitcode, hears)\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert done.stdout == "0 True\n"
+def test_the_first_ctrl_c_asks_to_stop_and_the_second_interrupts() -> None:
+    before, printed = signal.getsignal(signal.SIGINT), list[str]()
+    with interruptible("saving", printed.append) as should_stop:
+        assert not should_stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert should_stop()
+        assert printed == ["\nsaving (press Ctrl-C again to stop at once)"]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_outside_the_main_thread_nothing_is_interruptible_and_nothing_fails() -> None:
+    answers: list[bool] = []
+
+    def work() -> None:
+        with interruptible("saving") as should_stop:
+            answers.append(should_stop())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert answers == [False]
+
+
+def test_auto_is_a_gpu_only_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for available, expected in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
+        assert find_device("auto").type == expected
+        assert find_device("cpu").type == "cpu"
+    with pytest.raises(InputError, match="device 'cuda': torch finds no GPU here; use auto or cpu"):
+        find_device("cuda")

@@ -1,4 +1,4 @@
-"""The command line: one command per job; parses, calls, prints."""
+"""The command line: one function per command. It parses, calls the library and prints."""
 
 import io
 import os
@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from clbr.cli.answers import OneSwap, explain, export, recommend, whatif
+from clbr.cli.baselines import baselines
 from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.experiment import app as experiment_app
-from clbr.cli.floors import floors
+from clbr.cli.recommend import export, recommend, similar
 from clbr.cli.serve import EXAMPLE as SERVE_EXAMPLE
 from clbr.cli.serve import serve
 from clbr.cli.theory import EXAMPLE as THEORY_EXAMPLE
@@ -23,6 +23,7 @@ from clbr.cli.tune import EXAMPLE as TUNE_EXAMPLE
 from clbr.cli.tune import tune
 from clbr.cli.views import EXAMPLE as VIEWS_EXAMPLE
 from clbr.cli.views import views
+from clbr.cli.whatif import audience, explain, suggest, whatif
 from clbr.errors import InputError
 
 app = typer.Typer(
@@ -42,11 +43,14 @@ app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command(epilog=VIEWS_EXAMPLE)(views)
 app.command(epilog=THEORY_EXAMPLE)(theory)
 app.command(epilog="Example: clbr export runs/first --out artifact")(export)
-app.command(epilog="Example: clbr recommend artifact --user 17 --top 10")(recommend)
-app.command(epilog="Example: clbr whatif artifact --user 17 --drop-item 3 --add-bundle 5", cls=OneSwap)(whatif)
+app.command(epilog="Example: clbr recommend artifact --user 17 --k 10")(recommend)
+app.command(epilog="Example: clbr whatif artifact --user 17 --drop-item 3 --add-bundle 5")(whatif)
+app.command(epilog="Example: clbr audience artifact --bundle 5 --swap 3=8")(audience)
 app.command(epilog="Example: clbr explain artifact --user 17 --bundle 5")(explain)
+app.command(epilog="Example: clbr suggest artifact --bundle 5")(suggest)
+app.command(epilog="Example: clbr similar artifact --bundle 5")(similar)
 app.command(epilog=SERVE_EXAMPLE)(serve)
-app.command(epilog="Example: clbr floors shop --k 5,10")(floors)
+app.command(epilog="Example: clbr baselines shop --k 5,10")(baselines)
 app.command(epilog="Example: clbr demo")(demo)
 
 
@@ -78,10 +82,10 @@ def _options_of(words: list[str], arguments: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
-    """Run; whatever the caller got wrong ends in one line on stderr and exit code 2."""
+    """Run a command; bad input ends in one line on stderr and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter still shows the rest
+            stream.reconfigure(errors="backslashreplace")  # a character that the terminal cannot show is escaped
     try:
         app()
     except InputError as error:
@@ -89,11 +93,11 @@ def main() -> None:
         hint = f" ({', '.join(options)})" if options else ""
         typer.echo(f"error: {error}{hint}", err=True)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):  # torch's word for it
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # torch raises RuntimeError
             raise
         typer.echo("error: not enough memory for this; try smaller data, --scale or settings", err=True)
         sys.exit(2)

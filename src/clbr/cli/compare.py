@@ -2,23 +2,26 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clbr.cli.options import EvaluatedSplit, MovedData, parse_ks
-from clbr.cli.train import Threads
+from clbr.cli.options import EvaluatedSplit, MovedData, Threads, parse_ks
 from clbr.errors import InputError
+
+if TYPE_CHECKING:
+    from clbr.data.dataset import BundleDataset
+    from clbr.models.base import Model
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the baseline.")],
-    split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to find.")] = "test",
+    runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the reference.")],
+    split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to predict.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
     data: MovedData = None,
     threads: Threads = None,
 ) -> None:
-    """Compare runs over users and seeds. Runs that differ in their seed alone count as one contender."""
+    """Compare runs over users and seeds. Runs that differ only in their seed are averaged."""
     from clbr.cli import show
     from clbr.evaluation.significance import ONE_SEED
     from clbr.evaluation.significance import compare as test
@@ -29,51 +32,74 @@ def compare(
     ks = parse_ks(k)
     groups = group_runs(runs)
     if len(groups) < 2:
-        raise InputError(f"expected two contenders or more, found {len(groups)}: {', '.join(groups)}")
+        raise InputError(f"expected two different runs or more, found {len(groups)}: {', '.join(groups)}")
     results = {
         name: [evaluate_run(run, split=split, ks=ks, data=data) for run in folders] for name, folders in groups.items()
     }
     metrics = [f"{name}@{cut}" for cut in ks for name in ("recall", "ndcg")]
-    found = {(row.contender, row.metric): row for row in test(results, metrics)}
-    baseline, *contenders = results
+    comparisons = {(row.contender, row.metric): row for row in test(results, metrics)}
+    reference, *contenders = results
     rows = []
     for metric in metrics:
-        base = next(found[name, metric].baseline_mean for name in contenders)
-        cells = [f"{100 * base:.2f}"]
+        cells = [f"{100 * comparisons[contenders[0], metric].baseline_mean:.2f}"]
         for name in contenders:
-            row = found[name, metric]
+            row = comparisons[name, metric]
             cells.append(f"{100 * row.mean:.2f} ({100 * row.difference:+.2f}, p {row.p:.2g})")
         rows.append([metric, *cells])
-    show.table(f"{split}, percent (difference to the first, corrected p)", ["", baseline, *contenders], rows)
-    if any(row.one_seed for row in found.values()):
+    show.table(f"{split}, percent (difference to the first, corrected p)", ["", reference, *contenders], rows)
+    if any(row.one_seed for row in comparisons.values()):
         typer.echo(f"p user by user where either has {ONE_SEED}")
 
 
 def models(
-    data: Annotated[Path | None, typer.Argument(help="A data folder, to see sizes for.", show_default=False)] = None,
-    settings: Annotated[str | None, typer.Option(help="A model: what --set can change, as a preset file.")] = None,
+    data: Annotated[Path | None, typer.Argument(help="A data folder, to list sizes for.", show_default=False)] = None,
+    settings: Annotated[str | None, typer.Option(help="List the settings of this model, as a preset file.")] = None,
 ) -> None:
-    """List the models: what they look at, where they are from and, for a data set, how large they are."""
+    """List the models: their kind, the relations they use, their paper and, for a data set, their size."""
     from clbr.cli import show
     from clbr.data.folder import load
-    from clbr.models.base import Encoder
-    from clbr.models.registry import MODELS, find_model, make_model
-    from clbr.training.config import TrainConfig
+    from clbr.models.registry import MODELS
 
     if settings:
-        for title, known in (("settings", find_model(settings).settings), ("train", TrainConfig)):
-            typer.echo(f"[{title}]")
-            for key, field in known.model_fields.items():
-                line = f"# {key} =" if field.default is None else f"{key} = {json.dumps(field.default)}"
-                typer.echo(f"{line:<28}  # {field.description}")
+        _list_settings(settings)
         return
     dataset = load(data) if data else None
     rows = []
-    for name, kind in MODELS.items():
-        cells = [name, " ".join(kind.relations) or "-", "yes" if issubclass(kind, Encoder) else "no", kind.citation]
-        if dataset:
-            count = sum(parameter.numel() for parameter in make_model(name, {}, dataset).parameters())
-            cells += [f"{count:,}", f"{4 * 4 * count / 2**20:.0f} MiB"]  # weights, gradient, two moments
-        rows.append(cells)
-    sizes = ["parameters", "to train"] if dataset else []
-    show.table("Models", ["", "looks at", "vectors", "from", *sizes], rows)
+    for name, model in MODELS.items():
+        cells = [name, _kind(model), " ".join(model.relations) or "-", model.citation or "-"]
+        rows.append(cells + (_sizes(name, dataset) if dataset else []))
+    sizes = ["parameters", "memory to train"] if dataset else []
+    show.table("Models", ["", "kind", "relations", "paper", *sizes], rows, names=4)
+
+
+def _list_settings(name: str) -> None:
+    """Print the settings that --set can change, as a preset file with the default values."""
+    from clbr.models.base import ClosedForm
+    from clbr.models.registry import find_model
+    from clbr.training.config import TrainConfig
+
+    model = find_model(name)
+    parts = {"settings": model.config_class} | ({} if issubclass(model, ClosedForm) else {"train": TrainConfig})
+    for title, config in parts.items():
+        typer.echo(f"[{title}]")
+        for key, field in config.model_fields.items():
+            line = f"# {key} =" if field.default is None else f"{key} = {json.dumps(field.default)}"
+            typer.echo(f"{line:<28}  # {field.description}")
+
+
+def _kind(model: "type[Model]") -> str:
+    from clbr.models.base import ClosedForm, Encoder
+
+    if issubclass(model, ClosedForm):
+        return "closed form"
+    return "vectors" if issubclass(model, Encoder) else "network"
+
+
+def _sizes(name: str, dataset: "BundleDataset") -> list[str]:
+    """Return the number of a model's parameters, and the memory for them, their gradients and Adam's two moments."""
+    from clbr.models.base import ClosedForm
+    from clbr.models.registry import build_model
+
+    model = build_model(name, {}, len(dataset.users), len(dataset.bundles), len(dataset.items))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return [f"{count:,}", "-" if isinstance(model, ClosedForm) else f"{4 * 4 * count / 2**20:.0f} MiB"]

@@ -1,14 +1,17 @@
-"""clbr data ...: get, import, simulate and describe data sets."""
+"""clbr data: get, import, simulate and describe data sets."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from clbr.errors import InputError
 
+if TYPE_CHECKING:
+    from clbr.data.tables import Imported
+
 app = typer.Typer(
-    help="Get, import, simulate and describe data sets. A data set is a folder, DATA in every other command.",
+    help="Get, import, simulate and describe data sets. A data set is a folder: the argument DATA of other commands.",
     no_args_is_help=True,
 )
 
@@ -17,7 +20,7 @@ IMPORT_EXAMPLE = (
     "--columns user=customer,bundle=cart,item=sku --out shop"
 )
 Out = Annotated[Path, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)]
-Force = Annotated[bool, typer.Option("--force", help="Replace a data folder that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing data folder.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 
 
@@ -31,44 +34,50 @@ def import_(
         list[str] | None,
         typer.Option(help="Your column names: user=customer,bundle=cart; for one table: user_item.user=buyer."),
     ] = None,
-    bundle_names: Annotated[Path | None, typer.Option(help="Table of bundle and name.")] = None,
-    item_names: Annotated[Path | None, typer.Option(help="Table of item and name.")] = None,
+    user_names: Annotated[Path | None, typer.Option(help="Table with the columns user and name.")] = None,
+    bundle_names: Annotated[Path | None, typer.Option(help="Table with the columns bundle and name.")] = None,
+    item_names: Annotated[Path | None, typer.Option(help="Table with the columns item and name.")] = None,
     split: Annotated[
         Literal["random", "last", "given"],
-        typer.Option(help="Random within each user, the last by the column time, or given by the column split."),
+        typer.Option(help="Random within each user, last by the column time, or given by the column split."),
     ] = "random",
     validation: Annotated[float, typer.Option(help="Share of a user's pairs for validation (random split).")] = 0.1,
     test: Annotated[float, typer.Option(help="Share of a user's pairs for test (random split).")] = 0.2,
     seed: Seed = 0,
-    name: Annotated[str | None, typer.Option(help="What to call it; the folder's name if left out.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the data set; by default the folder's name.")] = None,
     force: Force = False,
 ) -> None:
-    """Make a data set of three tables of your own, with a header each; ids may be text or whole numbers."""
-    from clbr.cli import show
-    from clbr.data.describe import describe as measure
+    """Make a data set from three tables with a header; ids are text or whole numbers."""
     from clbr.data.folder import is_data_folder, save
     from clbr.data.split import SplitConfig
     from clbr.data.tables import import_tables
     from clbr.files import require_free
 
     require_free(out, force, is_data_folder)
-    settings = SplitConfig.make({"method": split, "validation": validation, "test": test, "seed": seed}, "--split")
     imported = import_tables(
         user_bundle,
         user_item,
         bundle_item,
         name=name or out.resolve().name,
-        columns=_pairs(columns or []),
+        columns=_parse_columns(columns or []),
+        user_names=user_names,
         bundle_names=bundle_names,
         item_names=item_names,
-        split=settings,
+        split=SplitConfig.make({"method": split, "validation": validation, "test": test, "seed": seed}, "split"),
     )
     save(imported.dataset, out, origin=imported.origin.to_toml(), force=force)
+    _show_import(imported, out)
+
+
+def _show_import(imported: "Imported", out: Path) -> None:
+    from clbr.cli import show
+    from clbr.data.describe import describe as measure
+
     origin = imported.origin
     rows = [[t, origin.tables[t], f"{origin.rows[t]:,}", f"{origin.merged[t]:,}"] for t in origin.tables]
     show.table(f"Imported to {out}", ["table", "file", "rows", "repeated, merged"], rows)
-    if imported.nameless:
-        typer.echo(f"{imported.nameless:,} names belong to nothing in the three tables and were left out")
+    if imported.unmatched_names:
+        typer.echo(f"{imported.unmatched_names:,} names were left out: their ids are in none of the three tables")
     typer.echo("")
     show.describe([measure(imported.dataset)])
 
@@ -76,18 +85,18 @@ def import_(
 @app.command(epilog="Example: clbr data get Youshu --url https://example.org/bundles.tgz --sha256 0123...")
 def get(
     name: Annotated[str, typer.Argument(help="The data set's name in the archive: Youshu, NetEase, iFashion, ...")],
-    url: Annotated[str, typer.Option(help="Where the zip or tar archive is.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; NAME if left out.")] = None,
-    sha256: Annotated[str | None, typer.Option(help="The archive's checksum, if you know it.")] = None,
+    url: Annotated[str, typer.Option(help="Address of the zip or tar archive.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default NAME.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="Expected checksum of the archive.")] = None,
     force: Force = False,
 ) -> None:
-    """Fetch a public data set, check it against the published counts, and unpack it."""
+    """Fetch a public data set, unpack it and check it against the published counts."""
     from clbr.cli import show
     from clbr.data.describe import describe as measure
     from clbr.data.fetch import get as fetch
 
-    with show.progress(f"fetching {name}", None) as hear:
-        dataset = fetch(name, url, out or Path(name), checksum=sha256, force=force, progress=hear)
+    with show.progress(f"fetching {name}", None) as on_progress:
+        dataset = fetch(name, url, out or Path(name), checksum=sha256, force=force, on_progress=on_progress)
     typer.echo(f"{out or name}: {dataset!r}")
     published = measure(dataset).published
     typer.echo(f"{published.source}: {published.note}" if published else f"nothing is published under the name {name}")
@@ -97,16 +106,18 @@ def get(
 def simulate(
     out: Out,
     like: Annotated[
-        Literal["youshu", "netease", "tiny"], typer.Option(help="What to resemble; tiny is a small shop with names.")
+        Literal["youshu", "netease", "tiny"],
+        typer.Option(help="Data to resemble; tiny is a small shop with names."),
     ] = "tiny",
-    scale: Annotated[float, typer.Option(help="Multiple of its users, bundles, items and pairs.")] = 1.0,
+    scale: Annotated[float, typer.Option(help="Multiple of its numbers of users, bundles, items and pairs.")] = 1.0,
     variant: Annotated[
-        Literal["plain", "sparser", "denser", "noisier"], typer.Option(help="A harder or an easier version.")
+        Literal["plain", "sparser", "denser", "noisier"],
+        typer.Option(help="A version of other density or noise."),
     ] = "plain",
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
-    """Simulate a data set whose truth is known (in Python, clbr.simulate gives the truth too)."""
+    """Simulate a data set with known true preferences (clbr.simulate in Python gives these too)."""
     from clbr.cli import show
     from clbr.data.folder import is_data_folder, save
     from clbr.files import require_free
@@ -124,11 +135,11 @@ def simulate(
 
 @app.command(epilog="Example: clbr data describe Youshu shop --plot degrees.png")
 def describe(
-    data: Annotated[list[Path], typer.Argument(help="One data folder, or several to see side by side.")],
-    json: Annotated[bool, typer.Option("--json", help="One JSON object on a line for each data set.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Picture of the degree distributions: .png, .svg or .pdf.")] = None,
+    data: Annotated[list[Path], typer.Argument(help="One data folder, or several to compare.")],
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON per data set.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Plot of the degree distributions: .png, .svg or .pdf.")] = None,
 ) -> None:
-    """Count: the paper's Table 1 for any data set, how full and even its relations are, what is cold."""
+    """Show statistics: the counts of the paper's Table 1, densities, degrees, cold-start users and bundles."""
     from clbr.cli import show
     from clbr.data.describe import describe as measure
     from clbr.data.folder import load
@@ -145,10 +156,10 @@ def describe(
     else:
         show.describe(descriptions)
         if plot:
-            typer.echo(f"\nDegree distributions drawn to {plot}")
+            typer.echo(f"\nDegree distributions plotted to {plot}")
 
 
-def _pairs(given: list[str]) -> dict[str, str]:
+def _parse_columns(given: list[str]) -> dict[str, str]:
     """key=value texts, repeated or separated by commas, as a mapping."""
     pairs = {}
     for text in (part for one in given for part in one.split(",")):

@@ -1,4 +1,4 @@
-"""clbr experiment: run specifications, and report what they gave."""
+"""clbr experiment: run specifications and report their results."""
 
 import shlex
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import ctrl_c
-from clbr.cli.train import Threads
+from clbr.cli.options import Threads, parse_changes
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
-    from clbr.experiments.cells import VariantCell
+    from clbr.experiments.cells import Cell, VariantCell
+    from clbr.experiments.report.page import Report
     from clbr.experiments.spec import Spec
+    from clbr.experiments.store import Store
 
 app = typer.Typer(
-    help="Run specifications of models, arms and seeds; report what they gave.",
+    help="Run specifications of models, variants and seeds; report their results.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -26,25 +27,43 @@ Specs = Annotated[list[Path], typer.Argument(metavar="SPEC", help="Specification
 Data = Annotated[Path, typer.Option("--data", help="A data folder.", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
-Models = Annotated[str, typer.Option("--models", help="These only, separated by commas.")]
-Arms = Annotated[str, typer.Option("--arms", help="These only, separated by commas.")]
-Where = Annotated[list[str] | None, typer.Option("--where", help="key=value,value: of what varies these only.")]
+Models = Annotated[str, typer.Option("--models", help="Only these, separated by commas.")]
+Variants = Annotated[str, typer.Option("--variants", help="Only these, separated by commas.")]
+Where = Annotated[list[str] | None, typer.Option("--where", help="key=value,value: only these of a varied setting.")]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Specifications, the part of them that is wanted, the data and the place of the cells."""
+class Plan:
+    """The data set, the folder of the cells, and the specifications, each with its selected cells."""
+
+    dataset: "BundleDataset"
+    folder: Path
+    parts: list[tuple["Spec", list["VariantCell"]]]
+
+    @property
+    def title(self) -> str:
+        """The titles of all specifications."""
+        return " · ".join(spec.title for spec, _ in self.parts)
+
+    def cells(self) -> list["VariantCell"]:
+        """Return the cells of all specifications, ordered by seed."""
+        return sorted((one for _, part in self.parts for one in part), key=lambda one: one.cell.config.seed)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that `run` and `report` share."""
 
     specs: list[Path]
     data: Path
     out: Path | None
     seeds: int | None
     models: str
-    arms: str
+    variants: str
     where: list[str] | None
 
-    def plan(self) -> "tuple[BundleDataset, Path, list[tuple[Spec, list[VariantCell]]]]":
-        """The data, where the cells lie, and the specifications, each with its cells that are wanted."""
+    def plan(self) -> Plan:
+        """Read the specifications and the data, and select the cells."""
         from clbr.data.folder import load
         from clbr.experiments.cells import expand, select
         from clbr.experiments.spec import read_spec
@@ -53,38 +72,38 @@ class Asked:
         if self.seeds:
             specs = [spec.model_copy(update={"seeds": self.seeds}) for spec in specs]
         dataset = load(self.data)
-        each = []
+        expanded = []
         for path, spec in zip(self.specs, specs, strict=True):
             with found_in(path):
-                each.append(expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name))
-        every = [one for placed in each for one in placed]
-        wanted = set(map(id, select(every, _names(self.models), _names(self.arms), _values(self.where or []))))
-        parts = [[one for one in placed if id(one) in wanted] for placed in each]
-        return dataset, self.out or Path("cells") / dataset.name, list(zip(specs, parts, strict=True))
+                expanded.append(expand(spec, str(self.data.resolve()), dataset.fingerprint, dataset.name))
+        every = [one for cells in expanded for one in cells]
+        where = _parse_where(self.where or [])
+        selected = set(map(id, select(every, _names(self.models), _names(self.variants), where)))
+        parts = [[one for one in cells if id(one) in selected] for cells in expanded]
+        return Plan(dataset, self.out or Path("cells") / dataset.name, list(zip(specs, parts, strict=True)))
 
-    def typed(self, command: str, *more: str) -> str:
-        """The command that asks another thing of the same."""
-        options = ("data", "out", "seeds", "models", "arms")
+    def command(self, name: str, *more: str) -> str:
+        """Return the command line of `run` or `report` with these options."""
+        options = ("data", "out", "seeds", "models", "variants")
         given = [word for name in options if (value := getattr(self, name)) for word in (f"--{name}", str(value))]
-        chosen = [word for one in self.where or [] for word in ("--where", one)]
-        return f"clbr experiment {command} {shlex.join([*map(str, self.specs), *given, *chosen, *more])}"
+        where = [word for one in self.where or [] for word in ("--where", one)]
+        return f"clbr experiment {name} {shlex.join([*map(str, self.specs), *given, *where, *more])}"
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _values(texts: list[str]) -> dict[str, list[Any]]:
-    from clbr.training.config import parse_changes
-
-    wanted: dict[str, list[Any]] = {}
+def _parse_where(texts: list[str]) -> dict[str, list[Any]]:
+    """Parse the key=value,value texts of --where."""
+    where: dict[str, list[Any]] = {}
     for text in texts:
         key, _, values = (part.strip() for part in text.partition("="))
         each = [value.strip() for value in values.split(",")]
         if not (key and all(each)):
             raise InputError(f"--where {text}: expected key=value,value, for instance share=0.2,1")
-        wanted.setdefault(key, []).extend(parse_changes([f"{key}={value}"])[key] for value in each)
-    return wanted
+        where.setdefault(key, []).extend(parse_changes([f"{key}={value}"])[key] for value in each)
+    return where
 
 
 @app.command(epilog="Example: clbr experiment run experiments/overall.toml --data Youshu --seeds 3 --workers 2")
@@ -93,55 +112,74 @@ def run(
     data: Data,
     out: Out = None,
     seeds: Seeds = None,
-    workers: Annotated[int, typer.Option(min=1, help="Cells at once; they share the threads.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Cells at the same time; they share the threads.")] = 1,
     models: Models = "",
-    arms: Arms = "",
+    variants: Variants = "",
     where: Where = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and how long they may take.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and estimate how long they take.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Run the cells of specifications that are not done yet. Can be stopped and started at any moment.
+    """Run the cells of specifications that are not done yet. It can be stopped and started again at any time.
 
-    A cell is a training: a model, a way to train, settings, a seed. A finished one is never run again, whichever
-    specification asks for it; a half-run one goes on where it was; one that fails is kept with its error, and tried
-    again by the same command. Of several specifications the first seeds come first.
+    A cell is one training: a model, a training strategy, settings and a seed. A cell that is done is never run again,
+    whichever specification contains it; an interrupted one is resumed; a failed one is recorded with its error, and
+    the same command tries it again. The first seeds of all specifications are run first.
     """
-    from clbr.cli import show, show_cells
-    from clbr.experiments.runner import Local, pending
-    from clbr.experiments.runner import run as run_cells
+    from clbr.cli import show_cells
+    from clbr.experiments.runner import pending, run_cells
     from clbr.experiments.store import Store
-    from clbr.training.config import ineffective_edits
-    from clbr.training.runtime import use_threads
+    from clbr.training.processes import ProcessPool
+    from clbr.training.runtime import interruptible, use_threads
 
     use_threads(threads)
-    asked = Asked(specs, data, out, seeds, models, arms, where)
-    dataset, folder, plans = asked.plan()
-    placed = sorted((one for _, part in plans for one in part), key=lambda one: one.cell.config.seed)
-    title = " · ".join(spec.title for spec, _ in plans)
-    store, local = Store(folder), Local(workers)
-    store.begun(dataset)
-    cells = pending(store, placed)
-    for idle in dict.fromkeys(idle for cell in placed for idle in ineffective_edits(cell.cell.config)):
-        typer.echo(f"warning: {idle}", err=True)
+    options = Options(specs, data, out, seeds, models, variants, where)
+    plan = options.plan()
+    cells = plan.cells()
+    store, pool = Store(plan.folder), ProcessPool(workers)
+    store.is_started(plan.dataset)  # raises an error if the folder holds anything else
+    to_run = pending(store, cells)
+    _print_notes(plan)
     if dry_run:
-        from clbr.experiments.estimate import estimate
-
-        use_threads(local.threads)  # as many as each worker has
-        with show.progress("timing a few steps of each model", len(cells)) as timed:
-            seconds = estimate(store, placed, cells, dataset, timed)
-        show_cells.plan(title, placed, cells, seconds, workers)
+        use_threads(pool.threads)  # as many as a worker has
+        _print_estimate(plan, store, to_run, workers)
         return
-    told = show_cells.running(title, placed, cells)
-    with ctrl_c("finishing these epochs, then saving") as stopped, told as heard:
-        outcome = run_cells(folder, dataset, placed, local, heard, stopped)
-    typer.echo(f"{folder}: {outcome.done} of {outcome.of} cells done")
-    if stopped():
-        typer.echo("go on: the same command again")
+    display = show_cells.running(plan.title, cells, to_run)
+    with interruptible("finishing these epochs, then saving") as should_stop, display as on_event:
+        summary = run_cells(plan.folder, plan.dataset, cells, pool, on_event, should_stop)
+    typer.echo(f"{plan.folder}: {summary.done} of {summary.total} cells done")
+    if should_stop():
+        typer.echo("resume: the same command again")
         raise typer.Exit(130)
-    if outcome.failed:
-        key, error = next(iter(outcome.failed.items()))
-        raise InputError(f"{len(outcome.failed)} of {outcome.of} cells failed, for instance {key}: {error}")
-    typer.echo(f"next: {asked.typed('report')}")
+    if summary.failed:
+        key, error = next(iter(summary.failed.items()))
+        raise InputError(f"{len(summary.failed)} of {summary.total} cells failed, for example {key}: {error}")
+    typer.echo(f"next: {options.command('report')}")
+
+
+def _print_estimate(plan: Plan, store: "Store", to_run: list["Cell"], workers: int) -> None:
+    """Print the cells to run and how long they may take."""
+    from clbr.cli import show, show_cells
+    from clbr.experiments.estimate import estimate_seconds
+
+    with show.progress("timing a few steps of each model", len(to_run)) as on_progress:
+        seconds = estimate_seconds(store, plan.cells(), to_run, plan.dataset, on_progress)
+    show_cells.plan(plan.title, plan.cells(), to_run, seconds, workers)
+
+
+def _print_notes(plan: Plan) -> None:
+    """Print the presets of the models, and warnings about edits without effect."""
+    from clbr.training.config import ineffective_edits, preset_notes
+
+    notes: dict[str, None] = {}
+    warnings: dict[str, None] = {}
+    for spec, cells in plan.parts:
+        for one in cells:
+            config = one.cell.config
+            for note in preset_notes(one.model, spec.preset, plan.dataset.name, config.paradigm):
+                notes[f"{one.model}: {note}"] = None
+            warnings |= dict.fromkeys(ineffective_edits(config))
+    for line in (*notes, *(f"warning: {warning}" for warning in warnings)):
+        typer.echo(line, err=True)
 
 
 @app.command(epilog="Example: clbr experiment report experiments/overall.toml --data Youshu --seeds 3")
@@ -151,49 +189,70 @@ def report(
     out: Out = None,
     seeds: Seeds = None,
     models: Models = "",
-    arms: Arms = "",
+    variants: Variants = "",
     where: Where = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="Folder of the report; CELLS/reports/SPEC if left out.")
     ] = None,
 ) -> None:
-    """Tell what a specification gave so far: tables here, and a page, Markdown, CSV, LaTeX and figures in a folder.
+    """Report the results so far: tables here, and an HTML page, Markdown, CSV, LaTeX and figures in a folder.
 
-    Cells that were not run or failed are shown as such. The same cells always make the same files. Of several
-    specifications each has its report, once a cell of it is done.
+    Cells that were not run or failed are shown as such. Equal cells give identical files. With several specifications,
+    each one with a cell that is done has its own report.
     """
-    from clbr.cli import show, show_cells
-    from clbr.experiments.report.page import Report
-    from clbr.experiments.report.results import Results
-    from clbr.experiments.report.tables import measured
     from clbr.experiments.store import Store
 
-    asked = Asked(specs, data, out, seeds, models, arms, where)
-    dataset, folder, plans = asked.plan()
-    places = [to or folder / "reports" / path.stem for path in specs]
-    if twice := [place for place in places if places.count(place) > 1]:
-        raise InputError(f"{twice[0]}: a folder is for one report; report one specification after the other")
-    if not (folder / "about.json").exists():
-        raise InputError(f"{folder}: no cells there, so there is nothing to report; first: {asked.typed('run')}")
-    store = Store(folder).open(dataset)
-    commands = [asked.typed("run"), asked.typed("report", *(("--to", str(to)) if to else ()))]
-    idle, refused = [], []
-    for path, place, (spec, placed) in zip(specs, places, plans, strict=True):
+    options = Options(specs, data, out, seeds, models, variants, where)
+    plan = options.plan()
+    folders = [to or plan.folder / "reports" / path.stem for path in specs]
+    if repeated := [folder for folder in folders if folders.count(folder) > 1]:
+        raise InputError(f"{repeated[0]}: two reports cannot share a folder; report one specification at a time")
+    if not (plan.folder / "about.json").exists():
+        raise InputError(
+            f"{plan.folder}: no cells there, so there is nothing to report; first: {options.command('run')}"
+        )
+    store = Store(plan.folder).open(plan.dataset)
+    commands = [options.command("run"), options.command("report", *(("--to", str(to)) if to else ()))]
+    empty, errors, arguments = list[str](), list[str](), list[str]()
+    for path, folder, (spec, cells) in zip(specs, folders, plan.parts, strict=True):
         try:
-            if len(specs) > 1 and not any(store.is_done(one.cell) for one in placed):
-                idle.append(f"{path}: no cell is done, so there is nothing to report")
+            if len(specs) > 1 and not any(store.is_done(one.cell) for one in cells):
+                empty.append(f"{path}: no cell is done, so there is nothing to report")
                 continue
-            results = Results(spec, dataset, placed, store)
-            with show.progress(f"drawing {path.stem}", None) as heard:
-                made = Report(results, commands, heard)
-            files = made.write(place, path.stem)
-        except InputError as error:  # the others are made all the same
-            refused.append(f"{path}: {error}")
+            made = _make_report(path, spec, cells, plan.dataset, store, commands)
+            files = made.write(folder, path.stem)
+        except InputError as error:  # the other reports are still made
+            errors.append(f"{path}: {error}")
+            arguments += error.arguments
             continue
-        for grid in (measured(results, made.comparisons, "with a star"), *made.grids[1:], made.cost):
-            show_cells.grid(grid)
+        _print_report(made)
         typer.echo("\n".join(str(file) for file in files))
-    if refused or len(idle) == len(specs):
-        raise InputError("; ".join(refused + idle))
-    for told in idle:
-        typer.echo(told, err=True)
+    if errors or len(empty) == len(specs):
+        raise InputError("; ".join(errors + empty), *dict.fromkeys(arguments))
+    for line in empty:
+        typer.echo(line, err=True)
+
+
+def _make_report(
+    path: Path,
+    spec: "Spec",
+    cells: list["VariantCell"],
+    dataset: "BundleDataset",
+    store: "Store",
+    commands: list[str],
+) -> "Report":
+    from clbr.cli import show
+    from clbr.experiments.report.page import Report
+    from clbr.experiments.report.results import Results
+
+    results = Results(spec, dataset, cells, store)
+    with show.progress(f"drawing {path.stem}", None) as on_progress:
+        return Report(results, commands, on_progress)
+
+
+def _print_report(report: "Report") -> None:
+    from clbr.cli import show_cells
+    from clbr.experiments.report.tables import measured_table
+
+    for grid in (measured_table(report.results, report.comparisons, "Star"), *report.grids[1:], report.cost):
+        show_cells.grid(grid)

@@ -1,43 +1,36 @@
-"""Options that several commands share."""
+"""Options and parsers that several commands share."""
 
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from clbr.errors import InputError
 
 EvaluatedSplit = Literal["validation", "test"]
-MovedData = Annotated[
-    Path | None, typer.Option("--data", help="Where the data folder lies now, if it was moved.", show_default=False)
-]
+MovedData = Annotated[Path | None, typer.Option("--data", help="The data folder, if it was moved.", show_default=False)]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
 
 
 def parse_ks(text: str) -> list[int]:
-    """ "20,40" -> [20, 40]."""
+    """Parse cut-offs: "20,40" gives [20, 40], sorted and without repeats."""
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch(r"0*[1-9][0-9]{0,5}", part, re.ASCII) for part in parts):
         raise InputError(f"--k {text[:60]}: expected whole numbers from 1 to 999999, for instance 20,40")
     return sorted({int(part) for part in parts})
 
 
-@contextmanager
-def ctrl_c(first: str) -> Iterator[Callable[[], bool]]:
-    """Within, the first Ctrl-C says `first` and is only noted, the second stops at once; gives whether it was noted."""
-    noted: list[bool] = []
-
-    def interrupt(number: int, frame: object) -> None:
-        if noted:
-            raise KeyboardInterrupt
-        noted.append(True)
-        typer.echo(f"\n{first} (again Ctrl-C: stop at once)", err=True)
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        signal.signal(signal.SIGINT, before)
+def parse_changes(texts: list[str]) -> dict[str, Any]:
+    """Parse the key=value texts of --set. A value is read as TOML if it is valid TOML, else as text."""
+    changes = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"--set {text}: expected key=value, for instance learning_rate=0.002")
+        try:
+            changes[key.strip()] = tomllib.loads(f"x = {value}")["x"]
+        except tomllib.TOMLDecodeError:
+            changes[key.strip()] = value.strip()
+    return changes

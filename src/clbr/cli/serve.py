@@ -7,41 +7,41 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clbr.cli.answers import ArtifactFolder
-from clbr.cli.train import Threads
+from clbr.cli.options import Threads
+from clbr.cli.recommend import ArtifactFolder
 from clbr.errors import InputError, require
 
 if TYPE_CHECKING:
     from clbr.service.words import Words
 
 TOKEN = "CLBR_TOKEN"
-SHORTEST = 16
+MIN_TOKEN = 16
 Log = Literal["info", "warning", "error"]
-EXAMPLE = "Example: clbr serve desk --words reader,list,book"
+EXAMPLE = "Example: clbr serve artifact --words reader,list,book"
 
 
 def serve(
     artifact: ArtifactFolder,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Where to listen; other than on this machine a token is needed.")] = (
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; other than this machine's own needs a token.")] = (
         "127.0.0.1"
     ),
     token_file: Annotated[
-        Path | None, typer.Option(help=f"A file that holds the token; or set {TOKEN}.", show_default=False)
+        Path | None, typer.Option(help=f"A file with the token; or set {TOKEN}.", show_default=False)
     ] = None,
     words: Annotated[
-        str, typer.Option(help="What people call users, bundles and items; plurals after a slash.")
+        str, typer.Option(help="What users, bundles and items are called; irregular plurals after a slash.")
     ] = "reader,list,item",
     report: Annotated[
-        Path | None, typer.Option(help="A report that clbr experiment report made, to show.", show_default=False)
+        Path | None, typer.Option(help="A page that clbr experiment report made.", show_default=False)
     ] = None,
-    log: Annotated[Log, typer.Option(help="What is logged; info: every request.")] = "info",
+    log: Annotated[Log, typer.Option(help="Level of the log; info: every request.")] = "info",
     threads: Threads = None,
 ) -> None:
-    """Answer over HTTP, and serve a page to ask from: recommend, what if, why.
+    """Answer over HTTP, and serve the page: recommendations, what-if, audiences, explanations.
 
-    ARTIFACT may be a link: when it points to another artifact, that one is taken without dropping a request. POST
-    /admin/reload does the same. Ctrl-C stops when what is being answered is answered.
+    ARTIFACT may be a link: when it points to another artifact, the service swaps to it without dropping a request. POST
+    /admin/reload does the same. Ctrl-C stops after the running requests.
     """
     for package in ("fastapi", "uvicorn", "httptools", "prometheus_client"):
         require(package, "serve")
@@ -50,11 +50,11 @@ def serve(
     token = _token(token_file)
     if host not in ("127.0.0.1", "::1", "localhost") and token is None:
         raise InputError(
-            f"--host {host}: others could reach it, so it needs a token: set {TOKEN}, or give --token-file, with at "
-            f"least {SHORTEST} letters that nobody can guess"
+            f"--host {host}: others could reach the service, so it needs a token: set {TOKEN}, or give --token-file, "
+            f"with at least {MIN_TOKEN} characters that nobody can guess"
         )
     if report is not None and not report.is_file():
-        raise InputError(f"--report {report}: no file there; clbr experiment report makes one")
+        raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
     named = Words.parse(words)
     run(artifact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
 
@@ -71,42 +71,42 @@ def run(
     threads: int | None = None,
     browse: bool = False,
 ) -> None:
-    """Listen until told to stop; open a browser on it, if asked to and if someone is there to see it."""
+    """Listen until a signal to stop; open a browser, if asked to and if the output is a terminal."""
     import signal
     import socket
     import webbrowser
     from threading import Thread
 
-    from clbr.service.app import ServiceConfig, make_app
-    from clbr.service.logs import configure
-    from clbr.service.server import make_server
+    from clbr.service.app import make_app
+    from clbr.service.pages import ServiceConfig
+    from clbr.service.server import configure_logs, make_server
     from clbr.service.worker import Worker
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}, port {port} ({error.strerror}); try another --port or --host"
         ) from None
-    with listening:
-        desk = Worker(artifact)
-        server = make_server(make_app(ServiceConfig(artifact, token, words, report), desk), host, port)
-        about = desk.now.artifact.about
+    with listener:
+        worker = Worker(artifact)
+        server = make_server(make_app(ServiceConfig(artifact, token, words, report), worker), host, port)
+        about = worker.current.artifact.about
         shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
+        address = f"http://{shown}:{listener.getsockname()[1]}"
         typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
-        configure(log)
+        configure_logs(log)
         if browse and sys.stdout.isatty():
-            Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # one in the terminal would wait
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # when all is answered, leave as others do
-        server.run(sockets=[listening])
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # one in a terminal would block
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # after the graceful stop, exit with 0
+        server.run(sockets=[listener])
 
 
 def _token(file: Path | None) -> str | None:
-    """The token, never from the command line: everyone on the machine can read that."""
+    """The token, from a file or the environment: everyone on the machine can read a command line."""
     if file is not None:
         from clbr.files import read_bytes
 
@@ -115,6 +115,6 @@ def _token(file: Path | None) -> str | None:
         token, place = os.environ[TOKEN].strip(), TOKEN
     else:
         return None
-    if len(token) < SHORTEST or not (token.isascii() and token.isprintable()) or " " in token:
-        raise InputError(f"{place}: expected a token of at least {SHORTEST} plain letters or digits, without spaces")
+    if len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise InputError(f"{place}: expected a token of at least {MIN_TOKEN} ASCII characters, without spaces")
     return token

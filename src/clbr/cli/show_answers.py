@@ -1,104 +1,66 @@
-"""How answers look on the terminal, and as JSON."""
+"""How answers look on the terminal."""
 
-import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import typer
 
 from clbr.cli.show import table
-from clbr.inference.caveat import CAVEAT
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from clbr.inference import answers
+    from clbr.inference.answers import Node
 
-    from clbr.data.dataset import Nodes
-    from clbr.inference.artifact import Artifact
-    from clbr.inference.explain import Explanation
-    from clbr.inference.recommend import Place
-    from clbr.inference.whatif import BundleAnswer, UserAnswer
-
-SHOWN = 10
-SAME = 1e-6
-"""Scores nearer than this differ by rounding alone."""
+SHOWN_USERS = 10
+SAME_SCORE = 1e-6
+"""Scores that differ by less differ by rounding alone."""
 
 
-def named(nodes: "Nodes", number: int) -> dict[str, Any]:
-    """A node for machines."""
-    return {"id": nodes.id(number), "name": nodes.label(number)}
+def label(node: "Node") -> str:
+    """A node's name and, to ask further, its id."""
+    return f"{node.name} ({node.id})" if node.name else node.id
 
 
-def label(nodes: "Nodes", number: int) -> str:
-    """A node for people: its name and, as one has to type it to ask on, its id."""
-    name, id = nodes.label(number), nodes.id(number)
-    return name if name == id else f"{name} ({id})"
-
-
-def recommended(
-    artifact: "Artifact", user: str | None, whose: str, found: "list[Place]", diversity: float, as_json: bool
+def recommendations(
+    answer: "answers.Recommendations", diversity: float, costs: Mapping[str, Mapping[str, float]]
 ) -> None:
     """A list, and what its diversity costs."""
-    bundles = artifact.bundles
-    if as_json:
-        listed = [named(bundles, place.bundle) | {"score": place.score} for place in found]
-        typer.echo(json.dumps({"user": user, "recommended": listed}, ensure_ascii=False))
+    whose = f"user {answer.user.label}" if answer.user else "an unseen user"
+    if not answer.recommended:
+        typer.echo(f"For {whose} no bundle is left: all are chosen, denied or not among the allowed ones.")
         return
-    if not found:
-        typer.echo(f"For {whose} no bundle is left: all are chosen, denied or not on the list of what is allowed.")
-        return
-    rows = [[bundles.label(place.bundle), bundles.id(place.bundle), f"{place.score:.3f}"] for place in found]
-    table(f"For {whose}", ["", "id", "score"], rows)
-    if diversity and artifact.about.diversity:
-        known = {float(share): cost["recall@20"] for share, cost in artifact.about.diversity.items()}
-        near = min(known, key=lambda share: abs(share - diversity))
-        costs = f"diversity {near:g} finds {100 * known[near]:.2f} % of what users chose, none {100 * known[0.0]:.2f} %"
-        typer.echo(f"On validation, {costs}.")
+    rows = [[str(one.rank), one.label, one.id, f"{one.score:.3f}"] for one in answer.recommended]
+    table(f"For {whose}", ["rank", "bundle", "id", "score"], rows, names=3)
+    if diversity and costs:
+        known = {float(value): cost["recall@20"] for value, cost in costs.items()}
+        near = min(known, key=lambda value: abs(value - diversity))
+        found = f"recall@20 is {100 * known[near]:.2f} % with diversity {near:g}, {100 * known[0.0]:.2f} % without"
+        typer.echo(f"On validation, {found}.")
 
 
-def user_answer(artifact: "Artifact", answer: "UserAnswer", k: int, as_json: bool) -> None:
-    """A user's list after the edits, beside where each bundle stood."""
-    bundles = artifact.bundles
-    if as_json:
-        moves = [
-            named(bundles, move.bundle)
-            | {"before": move.before, "after": move.after}
-            | {"score_before": move.score_before, "score_after": move.score_after}
-            for move in answer.moves
-        ]
-        told = {"user": artifact.users.id(answer.user), "top": k, "moves": moves, "note": CAVEAT}
-        typer.echo(json.dumps(told, ensure_ascii=False))
-        return
+def similar(answer: "answers.Similar") -> None:
+    """The nearest bundles or items."""
+    rows = [[str(one.rank), one.label, one.id, f"{one.score:.3f}"] for one in answer.similar]
+    table(f"Similar to {answer.kind} {label(answer.node)}", ["rank", answer.kind, "id", "cosine"], rows, names=3)
+
+
+def whatif(answer: "answers.WhatIf") -> None:
+    """A user's list after the edits, beside the ranks before."""
     rows = []
     for move in answer.moves:
-        places = [str(place) if place else "-" for place in (move.before, move.after)]
+        ranks = [str(rank) if rank else "-" for rank in (move.rank_before, move.rank_after)]
         scores = [f"{move.score_before:.3f}", f"{move.score_after:.3f}"]
-        rows.append([label(bundles, move.bundle), *places, _arrow(move.before, move.after), *scores])
-    title = f"For user {artifact.users.label(answer.user)}, first {k}"
-    table(title, ["", "before", "after", "", "score before", "after"], rows)
-    if all(abs(move.score_after - move.score_before) < SAME for move in answer.moves):
-        typer.echo("Her list and its scores stay as they are: the edits are without effect on it.")
-    elif [place.bundle for place in answer.before] == [place.bundle for place in answer.after]:
-        typer.echo("Her list stays as it is: the edits move scores, but no bundle past another.")
-    typer.echo(CAVEAT)
+        rows.append([label(move), *ranks, _change(move.rank_before, move.rank_after), *scores])
+    columns = ["", "rank before", "after", "", "score before", "after"]
+    table(f"For user {answer.user.label}, first {answer.k}", columns, rows)
+    if all(abs(move.score_after - move.score_before) < SAME_SCORE for move in answer.moves):
+        typer.echo("The list and its scores stay as they are: the edits have no effect on it.")
+    elif [one.id for one in answer.before] == [one.id for one in answer.after]:
+        typer.echo("The list stays as it is: the edits change scores, but no rank.")
+    _end(answer.warnings, answer.caveat)
 
 
-def readers(artifact: "Artifact", places: "NDArray[np.int64]", k: int, as_json: bool) -> None:
-    """The users in whose lists a new bundle would stand highest, and how many have it in their first k."""
-    order = places.argsort(kind="stable")[:k]
-    inside = int((places <= k).sum())
-    if as_json:
-        users = [named(artifact.users, int(user)) | {"place": int(places[user])} for user in order]
-        typer.echo(json.dumps({"top": k, "audience": inside, "users": users}, ensure_ascii=False))
-        return
-    rows = [[artifact.users.label(int(user)), f"{places[user]:,}"] for user in order]
-    table(
-        f"A new bundle: in the first {k} of {inside:,} of {artifact.about.users:,} users; highest of",
-        ["user", "place"],
-        rows,
-    )
-
-
-def _arrow(before: int | None, after: int | None) -> str:
+def _change(before: int | None, after: int | None) -> str:
     if before is None:
         return "new"
     if after is None:
@@ -106,97 +68,79 @@ def _arrow(before: int | None, after: int | None) -> str:
     return "" if after == before else f"up {before - after}" if after < before else f"down {after - before}"
 
 
-def bundle_answer(artifact: "Artifact", answer: "BundleAnswer", as_json: bool) -> None:
+def audience(answer: "answers.Audience") -> None:
     """A bundle's audience before and after, by segment, and who enters and leaves."""
-    users = artifact.users
-    if as_json:
-        told = {
-            "bundle": artifact.bundles.id(answer.bundle),
-            "top": answer.k,
-            "before": len(answer.before),
-            "after": len(answer.after),
-            "segments": {
-                name: {"users": c.users, "before": c.before, "after": c.after} for name, c in answer.segments.items()
-            },
-            "entered": [users.id(int(user)) for user in answer.entered],
-            "left": [users.id(int(user)) for user in answer.left],
-            "note": CAVEAT,
-        }
-        typer.echo(json.dumps(told, ensure_ascii=False))
-        return
-    rows = [
-        [
-            "all",
-            f"{artifact.about.users:,}",
-            f"{len(answer.before):,}",
-            f"{len(answer.after):,}",
-            f"{len(answer.after) - len(answer.before):+,}",
-        ]
-    ]
-    for name, change in answer.segments.items():
-        rows.append(
-            [name, f"{change.users:,}", f"{change.before:,}", f"{change.after:,}", f"{change.after - change.before:+,}"]
-        )
-    title = f"Users who have {artifact.bundles.label(answer.bundle)} in their first {answer.k}"
+    rows = [_audience_row("all", answer.users, answer.before, answer.after)]
+    rows += [_audience_row(name, one.users, one.before, one.after) for name, one in answer.segments.items()]
+    title = f"Users who have {answer.bundle.label} in their first {answer.k}"
     table(title, ["", "users", "before", "after", "change"], rows)
-    for what, who in (("enter", answer.entered), ("leave", answer.left)):
-        if len(who):
-            shown = ", ".join(users.label(int(user)) for user in who[:SHOWN])
-            typer.echo(f"{len(who):,} {what}: {shown}{' ...' if len(who) > SHOWN else ''}")
-    if not len(answer.entered) and not len(answer.left):
-        typer.echo("Its audience stays as it is: nobody's list gains or loses it.")
-    typer.echo(CAVEAT)
+    for what, count, users in (
+        ("enter", answer.entered_count, answer.entered),
+        ("leave", answer.left_count, answer.left),
+    ):
+        if count:
+            shown = ", ".join(user.label for user in users[:SHOWN_USERS])
+            typer.echo(f"{count:,} {what}: {shown}{' ...' if count > SHOWN_USERS else ''}")
+    if not answer.entered_count and not answer.left_count:
+        typer.echo("The audience stays as it is: no list gains or loses the bundle.")
+    _end(answer.warnings, answer.caveat)
 
 
-def _not_found(answer: "Explanation") -> str:
+def _audience_row(name: str, users: int, before: int, after: int) -> list[str]:
+    return [name, f"{users:,}", f"{before:,}", f"{after:,}", f"{after - before:+,}"]
+
+
+def new_bundle_audience(answer: "answers.NewBundleAudience") -> None:
+    """The users in whose lists an unseen bundle ranks best."""
+    rows = [[user.label, f"{user.rank:,}"] for user in answer.best]
+    title = f"An unseen bundle: in the first {answer.k} of {answer.audience:,} of {answer.users:,} users; best ranks"
+    table(title, ["user", "rank"], rows)
+    typer.echo(answer.caveat)
+
+
+def explanation(answer: "answers.Explanation") -> None:
+    """Which part of a history keeps a bundle in a list, or what would bring it there."""
+    typer.echo(f"{answer.bundle.label} has rank {answer.rank:,} in user {answer.user.label}'s list.")
+    if not answer.found:
+        typer.echo(_not_found(answer))
+        return
+    lead = {
+        "why": "It is there because of these; without them its rank would be",
+        "history": "These, added to the history, would bring it to rank",
+        "contents": "These swaps in it would bring it to rank",
+    }
+    typer.echo(f"{lead[answer.question]} {answer.rank_after:,}:")
+    for one in answer.evidence:
+        typer.echo(f"  {one.kind} {label(one)}")
+    for swap in answer.swaps:
+        typer.echo(f"  {label(swap.new)} for {label(swap.old)}")
+    typer.echo(f"Verified; {answer.tried} sets of edits were tried. {answer.caveat}")
+
+
+def _not_found(answer: "answers.Explanation") -> str:
     if not answer.tried:
-        return "Nothing can be changed: " + (
-            "the bundle has no items to swap." if answer.question == "contents" else "she has nothing that could be."
+        return "Nothing can be edited: " + (
+            "the bundle has no items to swap." if answer.question == "contents" else "the history is empty."
         )
     tried = f"{answer.tried} sets of edits were tried"
     if answer.out_of_budget:
-        return f"Nothing was found within the budget ({tried}); try --budget."
-    most = "even all of her history taken away leaves it there" if answer.question == "why" else "none brings it there"
+        return f"Nothing was found within the budget ({tried}); try a larger --budget."
+    most = "the whole history removed leaves it there" if answer.question == "why" else "none brings it there"
     return f"Nothing was found: {tried}, and {most}."
 
 
-def explanation(artifact: "Artifact", answer: "Explanation", as_json: bool) -> None:
-    """What of a history holds a bundle in a list, or what would bring it there."""
-    kinds = {"ui": artifact.items, "ub": artifact.bundles}
-    things = [(kinds[thing.relation], thing.node) for thing in answer.things]
-    if as_json:
-        told = {
-            "question": answer.question,
-            "user": artifact.users.id(answer.user),
-            "bundle": artifact.bundles.id(answer.bundle),
-            "top": answer.k,
-            "place": answer.place,
-            "found": answer.edits is not None,
-            "out_of_budget": answer.out_of_budget,
-            "rank_after": answer.rank_after,
-            "tried": answer.tried,
-            "note": CAVEAT,
-            "things": [{"kind": nodes.kind} | named(nodes, node) for nodes, node in things],
-            "swaps": [
-                {"old": named(artifact.items, swap.old), "new": named(artifact.items, swap.new)}
-                for swap in answer.swaps
-            ],
-        }
-        typer.echo(json.dumps(told, ensure_ascii=False))
+def suggestions(answer: "answers.Suggestions") -> None:
+    """The swaps that gain the most users."""
+    if not answer.swaps:
+        typer.echo(f"{answer.bundle.label} has {answer.audience:,} users; no swap was found that gains more.")
         return
-    who, what = artifact.users.label(answer.user), artifact.bundles.label(answer.bundle)
-    typer.echo(f"{what} is at place {answer.place:,} of user {who}'s list.")
-    if answer.edits is None:
-        typer.echo(_not_found(answer))
-        return
-    words = {
-        "why": "It is there because of these; without them it would be",
-        "history": "It would take these, added to her history, to bring it",
-        "contents": "It would take these swaps in it to bring it",
-    }
-    typer.echo(f"{words[answer.question]} at place {answer.rank_after:,}:")
-    for nodes, node in things:
-        typer.echo(f"  {nodes.kind} {label(nodes, node)}")
-    for swap in answer.swaps:
-        typer.echo(f"  {label(artifact.items, swap.new)} for {label(artifact.items, swap.old)}")
-    typer.echo(f"Seen to hold; {answer.tried} sets of edits were tried. {CAVEAT}")
+    rows = [[label(one.new), label(one.old), f"{one.audience:,}", f"{one.gain:+,}"] for one in answer.swaps]
+    title = f"Swaps for {answer.bundle.label}, which {answer.audience:,} users have in their first {answer.k}"
+    table(title, ["put in", "for", "users", "gain"], rows, names=2)
+    typer.echo(answer.caveat)
+
+
+def _end(warnings: list[str], caveat: str) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    typer.echo(caveat)

@@ -1,4 +1,4 @@
-"""The demo's stories: one customer's recommendations and a what-if, beside the known truth."""
+"""Two texts of the demo: one customer's recommendations, and a what-if, both beside the truth of a simulated world."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,98 +7,94 @@ import numpy as np
 from clbr.data.dataset import Nodes
 from clbr.data.pairs import Pairs
 from clbr.evaluation.ranking import rank
-from clbr.inference.artifact import Artifact
-from clbr.inference.edit_requests import history_edits
-from clbr.inference.recommend import of_left
-from clbr.inference.whatif import UserAnswer, ask_user
-from clbr.models.base import Recommender
+from clbr.graph.edits import EdgeEdits
+from clbr.inference.answers import WhatIf
+from clbr.inference.recommender import Recommender
+from clbr.inference.whatif import neighbours
+from clbr.models.base import Scorer
 from clbr.simulation.world import World
 
+HAS, LACKS = "keyboard", "mouse"
+K = 5
 
-def tell(world: World, recommenders: Mapping[str, Recommender], places: int = 4) -> str:
-    """The story of one user: what she has, what each recommender offers, what she chose and would choose."""
+
+def customer_story(world: World, scorers: Mapping[str, Scorer], k: int = 4) -> str:
+    """One user: the history, what each model recommends, what the user chose and would choose."""
     dataset = world.dataset
-    user = _someone_with_a_taste(world)
-    chose = _of(dataset.test, user)
+    user = _user_with_clear_taste(world)
+    chosen = _right_nodes(dataset.test, user)
     lines = [
-        ("has bought", _list(dataset.items, _of(dataset.ui, user)[:places]) + ", ..."),
-        ("has the bundles", _list(dataset.bundles, _of(dataset.train, user)[:places])),
+        ("has bought", _labels(dataset.items, _right_nodes(dataset.ui, user)[:k]) + ", ..."),
+        ("has the bundles", _labels(dataset.bundles, _right_nodes(dataset.train, user)[:k])),
     ]
-    for name, recommender in recommenders.items():
-        offered = rank(recommender, np.array([user]), places, exclude=dataset.train)[0]
-        found = sum(bundle in chose for bundle in offered)
-        lines.append((f"is offered by {name}", f"{_list(dataset.bundles, offered)} ({found} of {places} right)"))
-    truth = world.choices(np.array([user]), places)[0]
+    for name, scorer in scorers.items():
+        offered = rank(scorer, np.array([user]), k, exclude=dataset.train)[0]
+        found = sum(bundle in chosen for bundle in offered)
+        lines.append((f"is offered by {name}", f"{_labels(dataset.bundles, offered)} ({found} of {k} right)"))
+    truth = world.choices(np.array([user]), k)[0]
     lines += [
-        ("chose in the test", _list(dataset.bundles, chose)),
-        ("would choose next", f"{_list(dataset.bundles, truth)} (the truth, were she shown everything)"),
+        ("chose in the test", _labels(dataset.bundles, chosen)),
+        ("would choose next", f"{_labels(dataset.bundles, truth)} (the truth, if shown everything)"),
     ]
     width = max(len(what) for what, _ in lines)
-    return "\n".join([f"Customer {dataset.users.label(user)}", *(f"  {what:{width}}  {told}" for what, told in lines)])
+    return "\n".join([f"Customer {dataset.users.label(user)}", *(f"  {what:{width}}  {text}" for what, text in lines)])
 
 
-def _someone_with_a_taste(world: World) -> int:
-    """Of the users with three test pairs or more, the one with the clearest taste."""
+def _user_with_clear_taste(world: World) -> int:
+    """Of the users with three test pairs or more, the one with the strongest interest in one theme."""
     tested = np.bincount(world.dataset.test[:, 0], minlength=len(world.dataset.users)) >= 3
     return int(np.where(tested, world.shown["ub"].interest.max(axis=1), -1).argmax())
 
 
-def _of(pairs: Pairs, left: int) -> list[int]:
-    return [int(right) for right in pairs[pairs[:, 0] == left, 1]]
-
-
-def _list(nodes: Nodes, indices: Iterable[int]) -> str:
-    return ", ".join(nodes.label(int(index)) for index in indices if index >= 0)
-
-
-HAS, LACKS = "keyboard", "mouse"
-PLACES = 5
-
-
-def tell_what_if(artifact: Artifact, world: World) -> str:
-    """Someone bought one thing and not the other that goes with it: what if she had?"""
-    names = [artifact.items.label(item) for item in range(artifact.about.items)]
+def whatif_story(recommender: Recommender, world: World) -> str:
+    """Someone bought one item and not the one that goes with it: what if both had been bought?"""
+    dataset = world.dataset
+    names = [dataset.items.label(item) for item in range(len(dataset.items))]
     has, lacks = names.index(HAS), names.index(LACKS)
-    ui = artifact.graph.ui.pairs
-    whose = next(
+    user = next(
         int(user)
-        for user in np.setdiff1d(ui[ui[:, 1] == has, 0], ui[ui[:, 1] == lacks, 0])
-        if len(of_left(artifact.chosen, int(user)))
+        for user in np.setdiff1d(dataset.ui[dataset.ui[:, 1] == has, 0], dataset.ui[dataset.ui[:, 1] == lacks, 0])
+        if len(neighbours(dataset.train, int(user)))
     )
-    edits = history_edits(artifact, whose, add_items=(lacks,))
-    answer = ask_user(artifact, whose, edits, PLACES)
-    listed = ", ".join(artifact.bundles.label(place.bundle) for place in answer.after)
+    answer = recommender.whatif(dataset.users.id(user), add_items=[dataset.items.id(lacks)], k=K)
     lines = [
-        f"What if? Customer {artifact.users.label(whose)} bought the {HAS} and not the {LACKS}. "
-        f"Had she bought both, her first {PLACES} would be",
-        f"  {listed}",
-        *_moves(artifact, answer),
-        _truth(artifact, world, answer, lacks),
+        f"What if? Customer {answer.user.label} bought the {HAS} and not the {LACKS}. With both, the first {K} are",
+        f"  {', '.join(bundle.label for bundle in answer.after)}",
+        *_moves(answer),
+        _truth(world, answer, user, lacks),
     ]
     return "\n".join(lines)
 
 
-def _moves(artifact: Artifact, answer: UserAnswer) -> list[str]:
-    told = []
+def _moves(answer: WhatIf) -> list[str]:
+    lines = []
     for move in answer.moves:
-        name = artifact.bundles.label(move.bundle)
-        if move.before is None:
-            told.append(f"  {name} is new there, at place {move.after}")
-        elif move.after is None:
-            told.append(f"  {name}, at place {move.before} before, is gone")
-        elif move.before != move.after:
-            told.append(f"  {name} goes from place {move.before} to {move.after}")
-    return told or ["  and that is her list as it was: one thing more does not change it"]
+        if move.rank_before is None:
+            lines.append(f"  {move.label} is new, at rank {move.rank_after}")
+        elif move.rank_after is None:
+            lines.append(f"  {move.label}, at rank {move.rank_before} before, is gone")
+        elif move.rank_before != move.rank_after:
+            lines.append(f"  {move.label} goes from rank {move.rank_before} to {move.rank_after}")
+    return lines or ["  and that is the list as it was: one item more does not change it"]
 
 
-def _truth(artifact: Artifact, world: World, answer: UserAnswer, item: int) -> str:
-    """Of the bundles whose score rises, how many she truly would want more."""
-    pairs = np.array([(answer.user, bundle) for bundle in range(artifact.about.bundles)], np.int32)
-    edits = history_edits(artifact, answer.user, add_items=(item,))
-    wanted = world.preference("ub", pairs, edits) - world.preference("ub", pairs)
-    rising = [move.bundle for move in answer.moves if move.score_after > move.score_before]
-    right = sum(wanted[bundle] > np.median(wanted) for bundle in rising)
+def _truth(world: World, answer: WhatIf, user: int, item: int) -> str:
+    """Of the bundles whose score rises, how many are truly wanted more."""
+    bundles = world.dataset.bundles
+    pairs = np.array([(user, bundle) for bundle in range(len(bundles))], np.int32)
+    edits = EdgeEdits(add={"ui": np.array([(user, item)], np.int32)})
+    gain = world.preference("ub", pairs, edits) - world.preference("ub", pairs)
+    rising = [bundles.index(move.id) for move in answer.moves if move.score_after > move.score_before]
+    right = sum(gain[bundle] > np.median(gain) for bundle in rising)
     return (
         f"In truth, which is known here, {right} of the {len(rising)} bundles among these whose score rises gain more "
-        "than the middle bundle does."
+        "than the median bundle."
     )
+
+
+def _right_nodes(pairs: Pairs, left: int) -> list[int]:
+    return [int(right) for right in pairs[pairs[:, 0] == left, 1]]
+
+
+def _labels(nodes: Nodes, indices: Iterable[int]) -> str:
+    return ", ".join(nodes.label(int(index)) for index in indices if index >= 0)

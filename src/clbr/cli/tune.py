@@ -1,65 +1,73 @@
-"""clbr tune: search for a model's settings."""
+"""clbr tune: search for a model's hyperparameters."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import ctrl_c
-from clbr.cli.train import Threads
+from clbr.cli.options import Threads, parse_changes
+
+if TYPE_CHECKING:
+    from clbr.tuning.study import StudyRecord
 
 EXAMPLE = "Example: clbr tune shop --model crosscbr --trials 30 --epochs 40 --workers 2 --out studies/crosscbr"
+PRESET = (
+    "Start from these settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
+)
 
 
 def tune(
     data: Annotated[Path, typer.Argument(help="A data folder.", show_default=False)],
     model: Annotated[str, typer.Option(help="Which model.", show_default=False)],
-    trials: Annotated[int, typer.Option(min=1, help="Settings to try, those done before included.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to go on with.")],
-    paradigm: Annotated[str, typer.Option(help="clbr or casr: search the views' settings instead.")] = "original",
-    epochs: Annotated[int | None, typer.Option(min=1, help="At most this many a trial.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Set out from here: youshu, netease, or a TOML file.")] = None,
-    change: Annotated[list[str] | None, typer.Option("--set", help="key=value: hold this fast.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of every trial's training, and of what is tried.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes at work; they share the threads.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="The study's record, one JSON object.")] = False,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, with those finished before.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to resume.")],
+    paradigm: Annotated[str, typer.Option(help="clbr or casr: search the settings of the views.")] = "original",
+    epochs: Annotated[int | None, typer.Option(min=1, help="Maximum number of epochs of a trial.")] = None,
+    preset: Annotated[str | None, typer.Option(help=PRESET)] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", help="key=value: do not search this setting.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of all trainings, and of the proposed settings.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Trials at the same time; they share the threads.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the study's record, one JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Search for the settings of a model and its training that do best on validation; test is never looked at.
+    """Search for the settings of a model and its training that are best on validation. Test is never used.
 
-    The study's best.toml is a preset for clbr train, its study.json says what the search cost. Hopeless trials are
-    pruned. The same command goes on with a study that was stopped.
+    The study's best.toml is a preset for clbr train, its study.json has the cost of the search. Trials below the median
+    are pruned. The same command resumes a study that was stopped.
     """
     from clbr.cli import show
-    from clbr.training.config import parse_changes
-    from clbr.training.runtime import use_threads
+    from clbr.data.folder import load
+    from clbr.training.config import preset_notes
+    from clbr.training.runtime import interruptible, use_threads
     from clbr.tuning.search import search
     from clbr.tuning.study import BEST
 
     use_threads(threads)
     changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
-    with ctrl_c("finishing this epoch") as stopped, show.searching() as heard:
-        record = search(
-            out,
-            data,
-            model,
-            trials,
-            preset=preset,
-            changes=changes,
-            seed=seed,
-            workers=workers,
-            paradigm=paradigm,
-            heard=heard,
-            stop=stopped,
-        )
+    for note in preset_notes(model, preset, load(data).name, paradigm):
+        typer.echo(note, err=True)
+    with interruptible("finishing this epoch") as should_stop, show.searching() as on_record:
+        options: dict[str, Any] = {
+            "preset": preset,
+            "changes": changes,
+            "seed": seed,
+            "workers": workers,
+            "paradigm": paradigm,
+        }
+        record = search(out, data, model, trials, on_record=on_record, should_stop=should_stop, **options)
     if json:
         typer.echo(record.model_dump_json())
     else:
         show.study(f"{out}: {record.model} on {record.data}", record)
-        if stopped():
-            typer.echo("go on: the same command again")
+        if should_stop():
+            typer.echo("resume: the same command again")
         elif record.best is not None:
-            way = "" if paradigm == "original" else f"--paradigm {paradigm} "
-            typer.echo(f"next: clbr train {data} --model {model} {way}--seed {seed} --preset {out / BEST} --out RUN")
-    if stopped():
+            typer.echo(_next_command(data, record, out / BEST))
+    if should_stop():
         raise typer.Exit(130)
+
+
+def _next_command(data: Path, record: "StudyRecord", preset: Path) -> str:
+    strategy = "" if record.paradigm == "original" else f" --paradigm {record.paradigm}"
+    settings = f"--model {record.model}{strategy} --seed {record.seed} --preset {preset}"
+    return f"next: clbr train {data} {settings} --out RUN"

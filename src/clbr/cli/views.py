@@ -1,4 +1,4 @@
-"""clbr views: what a run's counterfactual views changed."""
+"""clbr views: what the counterfactual views of a run change."""
 
 import json as json_
 from dataclasses import asdict
@@ -13,12 +13,14 @@ EXAMPLE = "Example: clbr views runs/first"
 
 
 def views(
-    run: Annotated[Path, typer.Argument(help="A run that clbr train --paradigm clbr (or casr) made.")],
-    pairs: Annotated[int, typer.Option(min=0, help="So many pairs of the highest and lowest relevance.")] = 3,
+    run: Annotated[Path, typer.Argument(help="A run that was trained with --paradigm clbr or casr.")],
+    pairs: Annotated[
+        int, typer.Option(min=0, help="How many additions of the highest and drops of the lowest relevance to show.")
+    ] = 3,
     data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show what the views of a run changed: counts, degrees, nodes left without an edge, and the boldest edits."""
+    """Show what the views of a run change: numbers of edits, degrees, nodes that lose all edges, extreme edits."""
     from clbr.cli import show
     from clbr.counterfactual.views import extremes, read_run_views, summarise
     from clbr.graph.graph import BundleGraph
@@ -28,13 +30,14 @@ def views(
     config = read_config(run)
     edits, records = read_run_views(run, config.views is not None)
     dataset = read_dataset(run, config, data)
-    lines = summarise(BundleGraph.of(dataset), edits)
-    boldest = extremes(edits, view_embeddings(run, dataset), pairs) if lines and pairs else []
+    summaries = summarise(BundleGraph.of(dataset), edits)
+    extreme_edits = extremes(edits, view_embeddings(run, dataset), pairs) if summaries and pairs else []
     if json:
-        found = {"relations": [asdict(line) for line in lines], "records": records}
-        typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in boldest]}))
+        found = {"relations": [asdict(summary) for summary in summaries], "records": records}
+        typer.echo(json_.dumps(found | {"extremes": [asdict(edit) for edit in extreme_edits]}))
     else:
-        show.views(f"{run}: {len(edits)} views of {dataset.name}", lines, records)
-        show.extremes(dataset, boldest, "its judge" if (run / SELECTION).exists() else "the trained model")
+        show.views(f"{run}: {len(edits)} views of {dataset.name}", summaries, records)
+        scored_by = "its selection model" if (run / SELECTION).exists() else "the trained model"
+        show.extremes(dataset, extreme_edits, scored_by)
         if config.views is not None and config.views.redraw:
             typer.echo(f"\n{show.REDRAWN}")

@@ -1,4 +1,4 @@
-"""What the paper's lemmas speak of, measured on a model's vectors over counterfactual views."""
+"""Diagnostics of the paper's Lemmas 1 and 2, measured on a model's vectors over counterfactual views."""
 
 from collections.abc import Sequence
 from math import e, isfinite, pi
@@ -12,8 +12,9 @@ from clbr.models.base import Encoder
 from clbr.models.layers import unit_rows
 
 RIDGE = 1e-8
-"""Added to every variance: few views, and rows of unit length, leave directions in which nothing varies."""
-NODES = 1024
+"""Added to every variance. With few views and unit rows, the variance in some directions is 0."""
+MAX_NODES = 1024
+"""Largest number of users, and of bundles, that are measured."""
 
 
 @torch.no_grad()
@@ -23,34 +24,37 @@ def measure(
     views: Sequence[BundleGraph],
     temperature: float,
     distance: str,
-    draw: torch.Generator,
+    generator: torch.Generator,
 ) -> dict[str, float]:
-    """For users and bundles: the two terms of the constraint, and the Gaussian entropies of the two lemmas.
+    """Measure both terms of the adaptive constraint and the Gaussian entropies of the lemmas, for users and bundles.
 
-    `alignment` is L_consis, the mean of D(c_i, f_i); `uniformity` is L_unres, minus the mean of D(c_j, f_i) over
-    j != i (a mean where the paper has a sum). `conditional entropy` is H(U^c | X, G) with independent dimensions, from
-    the variance of a node's vector over the views, averaged over nodes; `entropy` is H(U^c), from the covariance over
-    nodes. Both in nats. At most NODES nodes of each side are looked at. What is not finite is left out: near a
-    temperature of 0 the exponential distance is beyond any number.
+    - `alignment`: L_consis, the mean of D(c_i, f_i).
+    - `uniformity`: L_unres, minus the mean of D(c_j, f_i) over j != i (the paper has a sum).
+    - `conditional entropy`: H(U^c | X, G) in nats with independent dimensions, from the variance of a node's vector
+      over the views; the mean over nodes.
+    - `entropy`: H(U^c) in nats, from the covariance over nodes.
+
+    At most MAX_NODES nodes of each kind are measured, drawn by `generator`. Values that are not finite are left out:
+    for a temperature near 0 the exponential distance overflows.
     """
     found: dict[str, float] = {}
-    fact, others = model.encode(graph), [model.encode(view) for view in views]
+    on_graph, on_views = model.encode(graph), [model.encode(view) for view in views]
     for side in ("users", "bundles"):
-        rows = fact.joined(side)
-        some = torch.randperm(len(rows), generator=draw)[:NODES].to(rows.device)
-        here = unit_rows(rows.index_select(0, some))
-        there = torch.stack([unit_rows(other.joined(side).index_select(0, some)) for other in others])  # (v, n, d)
-        terms = [[adaptive(c, here, weight, temperature, distance) for weight in (0.0, 1.0)] for c in there]
+        rows = on_graph.joined(side)
+        nodes = torch.randperm(len(rows), generator=generator)[:MAX_NODES].to(rows.device)
+        factual = unit_rows(rows.index_select(0, nodes))
+        counterfactual = torch.stack([unit_rows(v.joined(side).index_select(0, nodes)) for v in on_views])  # (v, n, d)
+        terms = [[adaptive(c, factual, weight, temperature, distance) for weight in (0.0, 1.0)] for c in counterfactual]
         found[f"alignment {side}"] = _mean([own for own, _ in terms])
         found[f"uniformity {side}"] = _mean([both - own for own, both in terms])
-        within = torch.cat([there, here[None]]).var(dim=0, correction=1) + RIDGE  # (n, d)
-        found[f"conditional entropy {side}"] = float(0.5 * (2 * pi * e * within).log().sum(1).mean())
-        found[f"entropy {side}"] = _mean([_entropy(c) for c in there])
+        variances = torch.cat([counterfactual, factual[None]]).var(dim=0, correction=1) + RIDGE  # (n, d)
+        found[f"conditional entropy {side}"] = float(0.5 * (2 * pi * e * variances).log().sum(1).mean())
+        found[f"entropy {side}"] = _mean([_entropy(c) for c in counterfactual])
     return {name: value for name, value in found.items() if isfinite(value)}
 
 
 def _entropy(rows: Tensor) -> Tensor:
-    """Of the Gaussian with the rows' covariance."""
+    """Return the entropy of the Gaussian that has the rows' covariance, in nats."""
     covariance = torch.cov(rows.double().T).reshape(rows.shape[1], rows.shape[1])
     ridged = covariance + RIDGE * torch.eye(rows.shape[1], dtype=torch.float64, device=rows.device)
     determinant: Tensor = torch.linalg.slogdet(2 * pi * e * ridged).logabsdet

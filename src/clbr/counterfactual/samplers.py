@@ -1,6 +1,7 @@
-"""Samplers: which pairs a counterfactual view adds and which it drops.
+"""Samplers: they select the pairs that a counterfactual view adds and drops.
 
-All of them see the graph that they are given and nothing else; given the factual graph, that is training pairs alone.
+A sampler uses only the graph that it is given. The factual graph holds training pairs only, so no sampler can use a
+validation or test pair.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.counterfactual.pool import Choice, Filling, Passed, Pool
+from clbr.counterfactual.candidates import AcceptedPairs, CandidatePairs, EditCollector, RelationEdits
 from clbr.data.pairs import Codes, Relation, decode
 from clbr.errors import InputError
 from clbr.graph import kernels
@@ -22,158 +23,165 @@ from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Embeddings
 
-ROUND = 1 << 17
-"""Pairs judged at once, about: enough to keep the processor busy, little enough to stay in its cache."""
-PATIENCE = 1 << 22
-"""Pairs judged in vain before a sampler gives up."""
-SLOWEST = 64
-"""Batches for an edit, on average, before it gives up: the best of a batch always passes, if it is new."""
-
+ROUND_PAIRS = 1 << 17
+"""Approximate number of pairs scored at once: enough to use all cores, few enough to fit into the cache."""
+MAX_PAIRS_WITHOUT_EDIT = 1 << 22
+"""A sampler stops with an error if this many pairs in succession give no new edit."""
+MAX_BATCHES_PER_EDIT = 64
+"""A sampler stops with an error if it needs more batches per edit on average. The best pair of a batch always passes,
+so a batch gives no edit only if all its accepted pairs were collected before."""
 
 Record = dict[Relation, dict[str, float]]
-"""What a view did to each relation that it edits, and how it came to it."""
+"""For each edited relation of a view: the numbers of edits, and the sampler's batch size and pass rates."""
 
 
 class Sampler(ABC):
-    """Chooses pairs to add and to drop."""
+    """Selects the pairs to add and to drop in a view."""
 
     def __init__(self, graph: BundleGraph) -> None:
         self.graph = graph
-        self.pools = {relation: Pool(graph, relation) for relation in RELATIONS}
+        self.candidates = {relation: CandidatePairs(graph, relation) for relation in RELATIONS}
 
     @abstractmethod
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """`count` distinct edits of a relation; refused if it has not so many to give."""
+    def select(self, relation: Relation, count: int, rng: np.random.Generator) -> RelationEdits:
+        """Select exactly `count` distinct edits of a relation. Raises `InputError` if there are not enough."""
 
     def draw(self, ratios: Mapping[Relation, float], rng: np.random.Generator) -> tuple[EdgeEdits, Record]:
-        """A view: floor(ratio * edges) edits of each relation, and the record of how they were found."""
+        """Draw the edits of a view: floor(ratio * number of edges) edits of each relation, and their record."""
         add, drop, record = {}, {}, Record()
         for relation, ratio in ratios.items():
             if not 0 <= ratio < 1:
                 raise InputError(f"ratio of {relation} = {ratio}: expected at least 0 and less than 1")
-            pool = self.pools[relation]
-            count = floor(round(ratio * len(pool.edges), 6))
+            candidates = self.candidates[relation]
+            count = floor(round(ratio * len(candidates.edges), 6))
             if count:
-                choice = self.choose(relation, count, rng)
-                add[relation], drop[relation] = (decode(np.sort(x), pool.width) for x in (choice.add, choice.drop))
-                record[relation] = {"added": len(choice.add), "dropped": len(choice.drop)} | choice.record
+                edits = self.select(relation, count, rng)
+                add[relation], drop[relation] = (decode(np.sort(x), candidates.width) for x in (edits.add, edits.drop))
+                record[relation] = {"added": len(edits.add), "dropped": len(edits.drop)} | edits.record
         return EdgeEdits(add, drop), record
 
 
 class EdgeDropout(Sampler):
-    """The control: drops edges by chance, adds nothing."""
+    """Control: drops random edges and adds nothing."""
 
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """Edges, all equally likely."""
-        return Choice(np.empty(0, np.int64), self.pools[relation].connected(count, rng))
+    def select(self, relation: Relation, count: int, rng: np.random.Generator) -> RelationEdits:
+        """Select edges to drop, all equally likely."""
+        return RelationEdits(np.empty(0, np.int64), self.candidates[relation].draw_edges(count, rng))
 
 
 class Stochastic(Sampler):
-    """Adds and drops by chance; `share` of the edits of a relation are additions."""
+    """Adds and drops random pairs. `share` is the share of additions in the edits of each relation."""
 
     def __init__(self, graph: BundleGraph, share: Mapping[Relation, float]) -> None:
         super().__init__(graph)
         self.share = share
 
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """Unconnected pairs and edges, all equally likely."""
-        pool, added = self.pools[relation], round(self.share[relation] * count)
-        return Choice(pool.unconnected(added, rng), pool.connected(count - added, rng))
+    def select(self, relation: Relation, count: int, rng: np.random.Generator) -> RelationEdits:
+        """Select unconnected pairs to add and edges to drop, all equally likely."""
+        candidates, added = self.candidates[relation], round(self.share[relation] * count)
+        return RelationEdits(candidates.draw_unconnected(added, rng), candidates.draw_edges(count - added, rng))
 
 
-class Scored(Sampler):
-    """A sampler that knows what a trained model makes of pairs."""
+class ScoredSampler(Sampler):
+    """Sampler that selects pairs by the scores of a trained model, the selection model.
+
+    Candidates are evaluated in batches of `batch` pairs; `embeddings` are the vectors of the selection model.
+    """
+
+    remedy: ClassVar[str]
+    """What to change so that more pairs pass; the end of an error message."""
 
     def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int) -> None:
         super().__init__(graph)
-        self.embeddings, self.batch = embeddings, batch
-        self.edge_scores: dict[Relation, NDArray[np.float32]] = {}
+        self.embeddings, self.batch_size = embeddings, batch
+        self._edge_scores: dict[Relation, NDArray[np.float32]] = {}
+
+    @abstractmethod
+    def evaluate_candidates(
+        self, relation: Relation, batches: int, rng: np.random.Generator
+    ) -> tuple[AcceptedPairs, AcceptedPairs]:
+        """Draw and evaluate `batches` batches of candidates. Returns the pairs accepted to add and to drop."""
+
+    def select(self, relation: Relation, count: int, rng: np.random.Generator) -> RelationEdits:
+        """Evaluate candidates in rounds of several batches until `count` edits are collected."""
+        collector, size = EditCollector(count), self.batch_size
+        evaluated, without_edit, batches = 0, 0, max(1, ROUND_PAIRS // 2 // size)
+        while not collector.complete:
+            most = MAX_BATCHES_PER_EDIT * count + MAX_PAIRS_WITHOUT_EDIT // size
+            if without_edit * size > MAX_PAIRS_WITHOUT_EDIT or evaluated > most:
+                raise InputError(
+                    f"{relation}: too few pairs pass in batches of {size:,} ({self}); {evaluated:,} batches gave "
+                    f"{collector.size:,} of {count:,} edits: lower ratio_{relation}, or {self.remedy}"
+                )
+            before = collector.size
+            collector.collect(*self.evaluate_candidates(relation, batches, rng), rng)
+            evaluated += batches
+            without_edit = 0 if collector.size > before else without_edit + batches
+            edits_per_batch = max(collector.size / evaluated, 1e-9)
+            needed = (count - collector.size) / edits_per_batch * 1.1
+            batches = int(np.clip(needed, 8, max(8, ROUND_PAIRS // size)))
+        return collector.result(size)
+
+    def draw_batches(
+        self, relation: Relation, count: int, rng: np.random.Generator
+    ) -> tuple[Codes, NDArray[np.float32], NDArray[np.bool_]]:
+        """Draw `count` batches of pairs, all pairs equally likely. Returns codes, scores, and whether each is an edge.
+
+        Each array has one row per batch. The pairs come from random blocks of 32 left times 32 right nodes, whose
+        scores are a matrix product; a permutation then spreads the pairs of a block over the batches. Gathering both
+        vectors of every pair instead takes ten times as long.
+        """
+        candidates, pairs = self.candidates[relation], count * self.batch_size
+        side = min(32, isqrt(pairs))
+        blocks = -(-pairs // side**2)
+        lefts, rights = (rng.integers(nodes, size=(blocks, side)) for nodes in candidates.shape)
+        scores = torch.zeros(blocks, side, side)
+        for left, right in self.vectors(relation):
+            left_vectors = left.index_select(0, torch.from_numpy(lefts).view(-1)).view(blocks, side, -1)
+            right_vectors = right.index_select(0, torch.from_numpy(rights).view(-1)).view(blocks, side, -1)
+            scores.baddbmm_(left_vectors, right_vectors.transpose(1, 2))
+        order = rng.permutation(blocks * side**2)[:pairs]
+        codes = (lefts[:, :, None] * candidates.width + rights[:, None, :]).ravel()[order]
+        shape = (count, self.batch_size)
+        chosen_scores = scores.view(-1).numpy()[order].reshape(shape)
+        return codes.reshape(shape), chosen_scores, candidates.are_edges(codes).reshape(shape)
 
     def vectors(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
-        """Left and right vectors, level by level, whose inner products are the relevance of pairs."""
-        both = [(a.detach().cpu(), b.detach().cpu()) for a, b in self.embeddings.both_sides(relation)]
-        if not both:
-            raise InputError(f"{relation}: the model has no vectors to judge such pairs by; set its ratio to 0")
-        return both
+        """Return the left and the right vectors of each level. A score is the sum of the levels' inner products."""
+        levels = [(left.detach().cpu(), right.detach().cpu()) for left, right in self.embeddings.both_sides(relation)]
+        if not levels:
+            raise InputError(f"{relation}: the selection model cannot score these pairs; set ratio_{relation} to 0")
+        return levels
 
-    def of_edges(self, relation: Relation) -> NDArray[np.float32]:
-        """The relevance of every edge; worked out once."""
-        if relation not in self.edge_scores:
-            self.edge_scores[relation] = self.of_pairs(relation, self.graph.edges(relation).pairs)
-        return self.edge_scores[relation]
+    def edge_scores(self, relation: Relation) -> NDArray[np.float32]:
+        """Return the score of every edge of a relation. They are cached."""
+        if relation not in self._edge_scores:
+            self._edge_scores[relation] = self.pair_scores(relation, self.graph.edges(relation).pairs)
+        return self._edge_scores[relation]
 
-    def of_pairs(self, relation: Relation, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
-        """The relevance of some pairs."""
+    def pair_scores(self, relation: Relation, pairs: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return the score of each pair."""
         lefts, rights = (np.ascontiguousarray(ids, np.int64) for ids in pairs.T)
         scores = np.zeros(len(pairs), np.float32)
         for left, right in self.vectors(relation):
             if kernels.available:
                 kernels.pair_products(left.numpy(), right.numpy(), lefts, rights, scores)
                 continue
-            for start in range(0, len(pairs), ROUND):  # so that copies of vectors stay few
-                some = slice(start, start + ROUND)
-                ours, theirs = left[torch.from_numpy(lefts[some])], right[torch.from_numpy(rights[some])]
-                scores[some] += (ours * theirs).sum(1).numpy()
+            for start in range(0, len(pairs), ROUND_PAIRS):  # bounds the memory of the gathered vectors
+                part = slice(start, start + ROUND_PAIRS)
+                left_rows, right_rows = left[torch.from_numpy(lefts[part])], right[torch.from_numpy(rights[part])]
+                scores[part] += (left_rows * right_rows).sum(1).numpy()
         return scores
 
-    advice: ClassVar[str]
-    """How to get more pairs to pass."""
 
-    @abstractmethod
-    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
-        """What passes to be added and to be dropped in so many turns."""
+class Heuristic(ScoredSampler):
+    """Adds pairs that score near the best of their batch, drops edges that score near the worst (paper, equation 2).
 
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """Turn by turn until there are enough; of the last batch, as many as are wanted, by chance."""
-        filling = Filling(count)
-        judged, idle, turns = 0, 0, max(1, ROUND // 2 // self.batch)
-        while not filling.full:
-            if idle * self.batch > PATIENCE or judged > SLOWEST * count + PATIENCE // self.batch:
-                raise InputError(
-                    f"{relation}: too few pairs pass in batches of {self.batch:,} ({self}); {judged:,} batches gave "
-                    f"{filling.size:,} of {count:,} edits: lower ratio_{relation}, or {self.advice}"
-                )
-            before = filling.size
-            filling.take(*self.judge(relation, turns, rng), rng)
-            judged += turns
-            idle = 0 if filling.size > before else idle + turns
-            rate = max(filling.size / judged, 1e-9)
-            turns = int(np.clip((count - filling.size) / rate * 1.1, 8, max(8, ROUND // self.batch)))
-        return filling.choice(self.batch)
-
-    def batches(
-        self, relation: Relation, count: int, rng: np.random.Generator
-    ) -> tuple[Codes, NDArray[np.float32], NDArray[np.bool_]]:
-        """`count` batches of pairs, all pairs equally likely: codes, relevance and whether they are edges.
-
-        Pairs are taken from small random blocks of left times right nodes, whose scores are matrix products, and then
-        shuffled among the batches, so that those of a block are spread over them. To fetch both vectors of each pair
-        instead takes ten times as long.
-        """
-        pool, wanted = self.pools[relation], count * self.batch
-        side = min(32, isqrt(wanted))
-        blocks = -(-wanted // side**2)
-        lefts, rights = (rng.integers(nodes, size=(blocks, side)) for nodes in pool.shape)
-        scores = torch.zeros(blocks, side, side)
-        for left, right in self.vectors(relation):
-            ours = left.index_select(0, torch.from_numpy(lefts).view(-1)).view(blocks, side, -1)
-            theirs = right.index_select(0, torch.from_numpy(rights).view(-1)).view(blocks, side, -1)
-            scores.baddbmm_(ours, theirs.transpose(1, 2))
-        order = rng.permutation(blocks * side**2)[:wanted]
-        codes = (lefts[:, :, None] * pool.width + rights[:, None, :]).ravel()[order]
-        judged = scores.view(-1).numpy()[order]
-        shape = (count, self.batch)
-        return codes.reshape(shape), judged.reshape(shape), pool.are_edges(codes).reshape(shape)
-
-
-class Heuristic(Scored):
-    """Adds what scores near the best of a batch and drops what scores near the worst (the paper's equation 2).
-
-    Additions are judged in batches of unconnected pairs and drops in batches of edges, in turn. Taken literally
-    (`literal`), both are judged in batches of any pairs, among which edges are so rare that hardly one is dropped.
+    Additions are evaluated in batches of unconnected pairs, drops in batches of edges. With `literal`, as the paper
+    states it, both are evaluated in the same batches of any pairs; edges are so rare there that almost none is dropped.
     """
 
-    advice = "set upper (a+) or sampler_batch lower"
+    remedy = "set upper (a+) or sampler_batch lower"
 
     def __init__(
         self,
@@ -190,45 +198,48 @@ class Heuristic(Scored):
     def __str__(self) -> str:
         return f"upper = {self.upper}, lower = {self.lower}"
 
-    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
-        """A batch to add from and a batch to drop from at every turn."""
-        codes, scores, edges = self.batches(relation, turns, rng)
-        connected = int(edges.sum())
-        additions = Passed.of(codes, self.additions(scores, edges), edges.size - connected)
+    def evaluate_candidates(
+        self, relation: Relation, batches: int, rng: np.random.Generator
+    ) -> tuple[AcceptedPairs, AcceptedPairs]:
+        """Evaluate `batches` batches of candidates to add and as many batches of candidates to drop."""
+        codes, scores, are_edges = self.draw_batches(relation, batches, rng)
+        edge_count = int(are_edges.sum())
+        accepted = self.accept_additions(scores, are_edges)
+        additions = AcceptedPairs.of(codes, accepted, are_edges.size - edge_count)
         if self.literal:
-            low = scores <= self.below(scores.min(1))[:, None]
-            return additions, Passed.of(codes, low & edges, connected)
-        known, all_edges = self.of_edges(relation), self.pools[relation].edges
-        at = rng.integers(len(all_edges), size=(turns, self.batch))
-        if self.batch >= len(all_edges):
-            at = np.tile(np.arange(len(all_edges)), (turns, 1))
-        low = known[at] <= self.below(known[at].min(1))[:, None]
-        return additions, Passed.of(all_edges[at], low, low.size)
+            low = scores <= self.drop_threshold(scores.min(1))[:, None]
+            return additions, AcceptedPairs.of(codes, low & are_edges, edge_count)
+        edges, edge_scores = self.candidates[relation].edges, self.edge_scores(relation)
+        drawn = rng.integers(len(edges), size=(batches, self.batch_size))
+        if self.batch_size >= len(edges):
+            drawn = np.tile(np.arange(len(edges)), (batches, 1))
+        low = edge_scores[drawn] <= self.drop_threshold(edge_scores[drawn].min(1))[:, None]
+        return additions, AcceptedPairs.of(edges[drawn], low, low.size)
 
-    def additions(self, scores: NDArray[np.float32], edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which pairs of batches, one a row, score near enough to the best of their batch to be added."""
-        rivals = scores if self.literal else np.where(edges, np.float32(-np.inf), scores)
-        best = rivals.max(1)
-        bars = np.where(np.isfinite(best), self.above(best), np.inf)
-        return np.asarray(~edges & (rivals > bars[:, None]))
+    def accept_additions(self, scores: NDArray[np.float32], are_edges: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which pairs of the (batches, pairs) arrays are accepted as additions."""
+        compared = scores if self.literal else np.where(are_edges, np.float32(-np.inf), scores)
+        best = compared.max(1)
+        thresholds = np.where(np.isfinite(best), self.addition_threshold(best), np.inf)
+        return np.asarray(~are_edges & (compared > thresholds[:, None]))
 
-    def above(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
-        """a+ times the best score, read so that it is below the best where scores are negative, too."""
+    def addition_threshold(self, best: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return best - (1 - upper) |best|: a+ times the best score, below the best also if it is negative."""
         return np.asarray(best - (1 - self.upper) * np.abs(best), np.float32)
 
-    def below(self, worst: NDArray[np.float32]) -> NDArray[np.float32]:
-        """a- times the worst score, read so that it is above the worst where scores are negative, too."""
+    def drop_threshold(self, worst: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return worst + (lower - 1) |worst|: a- times the worst score, above the worst also if it is negative."""
         return np.asarray(worst + (self.lower - 1) * np.abs(worst), np.float32)
 
 
-class Casr(Scored):
-    """Adds the user-bundle pairs that would teach most (Wang et al., SIGIR 2021, after its model-oriented sampler).
+class Casr(ScoredSampler):
+    """Adds the user-bundle pairs with the largest loss (after the model-oriented sampler of Wang et al., SIGIR 2021).
 
-    Among the unconnected pairs of a batch, those within the top `confident` of the user's bundles; of these the tenth
-    with the largest -ln sigmoid(score - score of a random bundle that the user lacks).
+    Of the unconnected pairs of a batch, those within the top `confident` share of the user's bundles are kept; of these
+    the tenth with the largest -ln sigmoid(score - score of a random bundle that the user does not have) is added.
     """
 
-    advice = "set confident higher"
+    remedy = "set confident higher"
 
     def __init__(self, graph: BundleGraph, embeddings: Embeddings, batch: int = 256, confident: float = 0.1) -> None:
         super().__init__(graph, embeddings, batch)
@@ -238,28 +249,31 @@ class Casr(Scored):
         return f"confident = {self.confident}"
 
     @cached_property
-    def bars(self) -> NDArray[np.float32]:
-        """For each user the score that the top share of her bundles reach."""
+    def confidence_thresholds(self) -> NDArray[np.float32]:
+        """For each user the lowest score within the top `confident` share of all bundles."""
         users, bundles = self.embeddings.joined("users"), self.embeddings.joined("bundles")
-        place = max(1, round(self.confident * len(bundles)))
+        count = max(1, round(self.confident * len(bundles)))
         blocks = users.split(1024)  # type: ignore[no-untyped-call]
-        return torch.cat([(block @ bundles.T).topk(place, dim=1).values[:, -1] for block in blocks]).numpy()
+        return torch.cat([(block @ bundles.T).topk(count, dim=1).values[:, -1] for block in blocks]).numpy()
 
-    def choose(self, relation: Relation, count: int, rng: np.random.Generator) -> Choice:
-        """Only user-bundle pairs, only additions."""
+    def select(self, relation: Relation, count: int, rng: np.random.Generator) -> RelationEdits:
+        """Select user-bundle pairs to add. Raises `InputError` for another relation."""
         if relation != "ub":
-            raise InputError(f"{relation}: casr edits user-bundle pairs only; set its ratio to 0")
-        return super().choose(relation, count, rng)
+            raise InputError(f"{relation}: casr edits user-bundle pairs only; set ratio_{relation} to 0")
+        return super().select(relation, count, rng)
 
-    def judge(self, relation: Relation, turns: int, rng: np.random.Generator) -> tuple[Passed, Passed]:
-        """Of each batch the tenth of the confident pairs that is worth most; nothing is dropped."""
-        pool = self.pools[relation]
-        codes, scores, edges = self.batches(relation, turns, rng)
-        users = codes // pool.width
-        sure = ~edges & (scores >= self.bars[users])
-        others = pool.lacking(users[sure], rng)
-        worth = np.full(scores.shape, -np.inf, np.float32)
-        worth[sure] = np.logaddexp(0, self.of_pairs("ub", decode(others, pool.width)) - scores[sure])
-        places = np.argsort(np.argsort(-worth, axis=1, kind="stable"), axis=1, kind="stable")
-        taken = sure & (places < np.maximum(1, sure.sum(1) // 10)[:, None])
-        return Passed.of(codes, taken, int((~edges).sum())), Passed.none()
+    def evaluate_candidates(
+        self, relation: Relation, batches: int, rng: np.random.Generator
+    ) -> tuple[AcceptedPairs, AcceptedPairs]:
+        """Accept the tenth of each batch's confident pairs that has the largest loss. Nothing is dropped."""
+        candidates = self.candidates[relation]
+        codes, scores, are_edges = self.draw_batches(relation, batches, rng)
+        users = codes // candidates.width
+        confident = ~are_edges & (scores >= self.confidence_thresholds[users])
+        negatives = candidates.draw_unconnected_of(users[confident], rng)
+        losses = np.full(scores.shape, -np.inf, np.float32)
+        negative_scores = self.pair_scores("ub", decode(negatives, candidates.width))
+        losses[confident] = np.logaddexp(0, negative_scores - scores[confident])
+        ranks = np.argsort(np.argsort(-losses, axis=1, kind="stable"), axis=1, kind="stable")
+        accepted = confident & (ranks < np.maximum(1, confident.sum(1) // 10)[:, None])
+        return AcceptedPairs.of(codes, accepted, int((~are_edges).sum())), AcceptedPairs.none()

@@ -1,172 +1,276 @@
-"""Paradigms: what a model learns from. The original way, or beside counterfactual views under a constraint."""
+"""Training strategies: which losses a model is trained with. Original, CLBR and CASR (the paper's paradigms)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from clbr.counterfactual.config import ViewsConfig
-from clbr.counterfactual.constraint import adaptive, constant
+from clbr.config import nearest
+from clbr.counterfactual.config import CASRConfig, ViewsConfig
+from clbr.counterfactual.constraint import constraint_loss
 from clbr.counterfactual.diagnostics import measure
 from clbr.counterfactual.samplers import Casr, EdgeDropout, Heuristic, Record, Sampler, Stochastic
+from clbr.counterfactual.views import PAIRS, read_views, write_views
+from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.edits import RELATIONS, EdgeEdits
-from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Embeddings, Encoder, Model
-from clbr.models.layers import unit_rows
-from clbr.models.objectives import info_nce
+from clbr.graph.graph import BundleGraph, Edges
+from clbr.models.base import Batch, Embeddings, Encoder, Model, SearchSpace, Triples
 from clbr.rng import generator, torch_generator
-from clbr.training.batches import Choices
-from clbr.training.config import TrainConfig
 
 Losses = Callable[[Batch], dict[str, Tensor]]
-Side = Literal["users", "bundles"]
+"""The terms of the loss on a batch, by name."""
+Batches = Callable[[Edges, np.random.Generator], Iterator[Triples] | None]
+"""Endless batches of a graph's user-bundle edges with negatives; None if every user of an edge has all bundles."""
+
+# The paper's ratios and weights, and smaller ones: few edits under a small constraint do best.
+RATIOS = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
+OMEGAS = [0.0, 0.001, 0.003, 0.01, 0.05, 0.1, 0.5, 1.0]
+WEIGHTS = [0.1, 0.3, 0.5, 1.0]
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a strategy needs before the first epoch of a run."""
+
+    folder: Path
+    """Where the views are written, and read if they exist."""
+    dataset: BundleDataset
+    relations: Collection[Relation]
+    """The relations that the model uses. Others are not edited."""
+    seed: int
+    batches: Batches
+    selection_embeddings: Callable[[], Embeddings | None]
+    """Returns the selection model's embeddings on the training graph; trains it first if needed. None if stopped."""
 
 
 class Strategy(ABC):
-    """Supplies the losses of an epoch. Neither a paradigm nor a model owns a loop."""
+    """Supplies the losses of an epoch. The training loop is the same for all strategies."""
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[ViewsConfig] | None] = None
+    """Settings of its views; None if it has no views."""
+    search_space: ClassVar[SearchSpace] = {}
+    """Values to search for its settings."""
+
+    @classmethod
+    @abstractmethod
+    def prepare(cls, config: ViewsConfig | None, preparation: Preparation) -> Self | None:
+        """Return the strategy of a run, ready to train. None if it was stopped meanwhile."""
+
+    @classmethod
+    def ineffective(cls, config: ViewsConfig) -> tuple[str, ...]:
+        """Return the settings of the search space that have no effect with this config; a search leaves them out."""
+        return ()
 
     @abstractmethod
-    def epoch(self, model: Model, graph: BundleGraph, number: int, noise: torch.Generator) -> Losses:
-        """What to minimise in this epoch, as a function of the batch."""
+    def epoch_losses(self, model: Model, graph: BundleGraph, epoch: int, noise: torch.Generator) -> Losses:
+        """Return the loss function of an epoch. `graph` is the factual graph; `noise` draws dropout and samples."""
 
-    def measures(self, model: Model, graph: BundleGraph, number: int) -> dict[str, float]:
-        """What is worth following as the model learns, after epoch `number`."""
+    def measures(self, model: Model, graph: BundleGraph, epoch: int) -> dict[str, float]:
+        """Return diagnostics of the model after an epoch, by name; empty if nothing is measured."""
         return {}
 
-    def remedy(self, broken: Sequence[str]) -> str:
-        """What to try where these terms of the loss are no finite numbers."""
-        return "try a lower rate"
+    def remedy(self, not_finite: Sequence[str]) -> str:
+        """Return what to try if these terms of the loss are not finite."""
+        return "try a lower learning_rate"
 
 
 class Original(Strategy):
     """The model's own losses on the factual graph."""
 
-    def epoch(self, model: Model, graph: BundleGraph, number: int, noise: torch.Generator) -> Losses:
-        """The same in every epoch, but for what the model augments."""
-        seen = model.epoch_graph(graph, noise)
-        return lambda batch: model.losses(seen, batch, noise)
+    name = "original"
+
+    @classmethod
+    def prepare(cls, config: ViewsConfig | None, preparation: Preparation) -> Self:
+        """Return the strategy; there is nothing to prepare."""
+        return cls()
+
+    def epoch_losses(self, model: Model, graph: BundleGraph, epoch: int, noise: torch.Generator) -> Losses:
+        """Return the model's losses on this epoch's graph, which the model may augment."""
+        augmented = model.epoch_graph(graph, noise)
+        return lambda batch: model.losses(augmented, batch, noise)
 
 
-class Counterfactual(Strategy):
-    """The task on the factual graph and on one view an epoch, and a constraint that keeps the two together.
+class CLBR(Strategy):
+    """Task loss on the factual graph and on one view an epoch, and a constraint between the two embeddings.
 
-    With a sampler every epoch has a view of its own; else it takes one of `views` (Algorithm 1 of the paper).
+    Each epoch uses one of `views` (Algorithm 1 of the paper), or with a `sampler` a new view.
     """
+
+    name = "clbr"
+    config_class = ViewsConfig
+    search_space: ClassVar[SearchSpace] = {
+        "ratio_ub": RATIOS,
+        "ratio_ui": RATIOS,
+        "ratio_bi": RATIOS,
+        "constraint": ["adaptive", "contrastive"],
+        "omega_u": OMEGAS,
+        "omega_b": OMEGAS,
+        "lambda_u": [0.0, 0.5, 1.0, 2.0],
+        "lambda_b": [0.0, 0.5, 1.0, 2.0],
+        "tau": [0.2, 0.5, 1.0],
+        "sampler_batch": [64, 256, 1024],
+        "redraw": [False, True],
+        "view_weight": WEIGHTS,
+        "view_positives": [False, True],
+        "warm_up": [0, 10],
+    }
 
     def __init__(
         self,
         config: ViewsConfig,
         views: Sequence[EdgeEdits],
         seed: int,
-        train: TrainConfig,
+        batches: Batches,
         sampler: Sampler | None = None,
     ) -> None:
-        self.config, self.edits, self.seed, self.train, self.sampler = config, views, seed, train, sampler
+        self.config, self.views, self.seed, self.batches, self.sampler = config, views, seed, batches, sampler
         self.graphs: dict[int, BundleGraph] = {}
 
-    def epoch(self, model: Model, graph: BundleGraph, number: int, noise: torch.Generator) -> Losses:
-        """One view for the whole epoch."""
+    @classmethod
+    def prepare(cls, config: ViewsConfig | None, preparation: Preparation) -> Self | None:
+        """Read the views of the run folder; draw and write them first if there are none."""
+        assert config is not None
+        config, folder, seed = config.within(preparation.relations), preparation.folder, preparation.seed
+        is_drawn = (folder / PAIRS).exists()
+        sampler = None
+        if config.redraw or not is_drawn:
+            embeddings = preparation.selection_embeddings() if config.needs_selection else None
+            if config.needs_selection and embeddings is None:
+                return None
+            sampler = make_sampler(config, BundleGraph.of(preparation.dataset), embeddings, seed)
+            if not is_drawn:
+                write_views(folder, *draw_views(sampler, config, seed))
+        views, _ = read_views(folder)
+        return cls(config, views, seed, preparation.batches, sampler if config.redraw else None)
+
+    @classmethod
+    def ineffective(cls, config: ViewsConfig) -> tuple[str, ...]:
+        """Return the settings that have no effect under this config's constraint."""
+        if config.constraint == "none":
+            return ("constraint", "omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up")
+        return () if config.constraint == "adaptive" else ("lambda_u", "lambda_b")
+
+    def epoch_losses(self, model: Model, graph: BundleGraph, epoch: int, noise: torch.Generator) -> Losses:
+        """Return the losses with this epoch's view."""
         assert isinstance(model, Encoder)
-        config, view = self.config, self._view(graph, number)
-        seen, other = model.epoch_graph(graph, noise), model.epoch_graph(view, noise)
-        share = min(1.0, number / config.warm_up) if config.warm_up else 1.0
-        choices = None
-        if config.view_positives:
-            draws = generator(self.seed, "view choices", str(number))
-            chosen = Choices(view.ub.pairs, view.ub.shape)
-            if not chosen:
-                raise InputError(f"epoch {number}: in its view whoever has a bundle has them all; lower ratio_ub")
-            choices = chosen.endless(self.train.batch_size, self.train.negatives, draws)
+        config, view_graph = self.config, self.view_graph(graph, epoch)
+        augmented, augmented_view = model.epoch_graph(graph, noise), model.epoch_graph(view_graph, noise)
+        warm_up = min(1.0, epoch / config.warm_up) if config.warm_up else 1.0
+        view_batches = self._view_batches(view_graph, epoch) if config.view_positives else None
 
         def losses(batch: Batch) -> dict[str, Tensor]:
-            fact = model.encode(model.batch_graph(seen, batch), noise)
-            terms = model.task_losses(fact, batch)
-            theirs = Batch(next(choices).to(batch.ub.users.device), batch.ui) if choices else batch
-            counter = model.encode(model.batch_graph(other, theirs), noise)
+            factual = model.encode(model.batch_graph(augmented, batch), noise)
+            terms = model.task_losses(factual, batch)
+            view_batch = Batch(next(view_batches).to(batch.ub.users.device), batch.ui) if view_batches else batch
+            view = model.encode(model.batch_graph(augmented_view, view_batch), noise)
             if config.view_weight:
-                there = model.task_losses(counter, theirs)
-                terms |= {f"view {name}": config.view_weight * term for name, term in there.items()}
+                view_terms = model.task_losses(view, view_batch)
+                terms |= {f"view {name}": config.view_weight * term for name, term in view_terms.items()}
             if config.constraint != "none":
-                users, bundles = (self._some(nodes, noise) for nodes in (batch.ub.users, batch.ub.positives))
-                held_u = self._constraint_loss("users", fact, counter, users, config.lambda_u)
-                held_b = self._constraint_loss("bundles", fact, counter, bundles, config.lambda_b)
-                terms["constraint users"] = share * config.omega_u * held_u
-                terms["constraint bundles"] = share * config.omega_b * held_b
+                users, bundles = (self._sample(nodes, noise) for nodes in (batch.ub.users, batch.ub.positives))
+                user_loss = self._constraint_loss("users", factual, view, users, config.lambda_u)
+                bundle_loss = self._constraint_loss("bundles", factual, view, bundles, config.lambda_b)
+                terms["constraint users"] = warm_up * config.omega_u * user_loss
+                terms["constraint bundles"] = warm_up * config.omega_b * bundle_loss
             return terms
 
         return losses
 
-    def measures(self, model: Model, graph: BundleGraph, number: int) -> dict[str, float]:
-        """Alignment, uniformity and entropies of the paper's lemmas, over the views; after the first epoch, too."""
-        if not self.config.measure_every or (number > 1 and number % self.config.measure_every):
+    def measures(self, model: Model, graph: BundleGraph, epoch: int) -> dict[str, float]:
+        """Return alignment, uniformity and entropies over the views (Lemmas 1 and 2), after the first epoch too."""
+        if not self.config.measure_every or (epoch > 1 and epoch % self.config.measure_every):
             return {}
         assert isinstance(model, Encoder)
-        views = [self._fixed(graph, index) for index in range(len(self.edits))]
+        views = [self._fixed_view(graph, index) for index in range(len(self.views))]
         draw = torch_generator(self.seed, "measured nodes")
         return measure(model, graph, views, self.config.tau, self.config.distance, draw)
 
-    def remedy(self, broken: Sequence[str]) -> str:
-        """A tiny tau puts the exponential distance beyond any number, and then the constraint alone is broken."""
-        if self.config.distance == "exponential" and broken and all(name.startswith("constraint") for name in broken):
-            return f"the constraint alone is not finite: try a larger tau than {self.config.tau:g}"
-        return super().remedy(broken)
+    def remedy(self, not_finite: Sequence[str]) -> str:
+        """Suggest a larger tau if only the constraint is not finite: a small tau makes the exponential overflow."""
+        only_constraint = not_finite and all(name.startswith("constraint") for name in not_finite)
+        if self.config.distance == "exponential" and only_constraint:
+            return f"only the constraint is not finite: try a larger tau than {self.config.tau:g}"
+        return super().remedy(not_finite)
 
-    def _view(self, graph: BundleGraph, number: int) -> BundleGraph:
+    def view_graph(self, graph: BundleGraph, epoch: int) -> BundleGraph:
+        """Return the graph of an epoch's view."""
         if self.sampler is not None:
-            edits, _ = self.sampler.draw(self.config.ratios, generator(self.seed, "view of epoch", str(number)))
+            edits, _ = self.sampler.draw(self.config.ratios, generator(self.seed, "view of epoch", str(epoch)))
             return edits.apply(graph)
-        return self._fixed(graph, int(generator(self.seed, "choice of view", str(number)).integers(len(self.edits))))
+        index = int(generator(self.seed, "choice of view", str(epoch)).integers(len(self.views)))
+        return self._fixed_view(graph, index)
 
-    def _fixed(self, graph: BundleGraph, index: int) -> BundleGraph:
-        """A view of the set; made once, with all its operators."""
+    def _fixed_view(self, graph: BundleGraph, index: int) -> BundleGraph:
+        """Return the graph of a view of the set; cached with its operators."""
         if index not in self.graphs:
-            self.graphs[index] = self.edits[index].apply(graph)
+            self.graphs[index] = self.views[index].apply(graph)
         return self.graphs[index]
 
-    def _some(self, nodes: Tensor, noise: torch.Generator) -> Tensor:
-        """The distinct nodes, or by chance as many of them as are to be constrained."""
+    def _view_batches(self, view: BundleGraph, epoch: int) -> Iterator[Triples]:
+        batches = self.batches(view.ub, generator(self.seed, "view choices", str(epoch)))
+        if batches is None:
+            raise InputError(
+                f"epoch {epoch}: in its view every user with a bundle has all bundles, so no negatives are left; "
+                "lower ratio_ub"
+            )
+        return batches
+
+    def _sample(self, nodes: Tensor, noise: torch.Generator) -> Tensor:
+        """Return the distinct nodes, or a random sample of them if there are more than the constraint takes."""
         distinct: Tensor = torch.unique(nodes)
         if not self.config.nodes or len(distinct) <= self.config.nodes:
             return distinct
-        some = torch.randperm(len(distinct), generator=noise)[: self.config.nodes]
-        return distinct.index_select(0, some.to(distinct.device))
+        sample = torch.randperm(len(distinct), generator=noise)[: self.config.nodes]
+        return distinct.index_select(0, sample.to(distinct.device))
 
     def _constraint_loss(
-        self, side: Side, fact: Embeddings, counter: Embeddings, nodes: Tensor, weight: float
+        self, side: Literal["users", "bundles"], factual: Embeddings, view: Embeddings, nodes: Tensor, weight: float
     ) -> Tensor:
-        """The constraint on some nodes, with their levels side by side or one by one."""
-        pairs = [
-            (getattr(there, side).index_select(0, nodes), getattr(here, side).index_select(0, nodes))
-            for here, there in zip(fact.levels.values(), counter.levels.values(), strict=True)
-        ]
-        if not self.config.per_level:
-            view, real = zip(*pairs, strict=True)
-            pairs = [(torch.cat(view, dim=1), torch.cat(real, dim=1))]
-        config = self.config
-        terms = []
-        for view, real in pairs:
-            there, here = unit_rows(view), unit_rows(real)
-            if config.constraint == "adaptive":
-                terms.append(adaptive(there, here, weight, config.tau, config.distance))
-            elif config.constraint == "contrastive":
-                terms.append(info_nce(here, there, here.new_ones(len(here)), config.tau))
-            else:
-                terms.append(constant(there, here, config.threshold, config.tau, config.distance, config.hinge))
-        return torch.stack(terms).mean()
+        ours, theirs = (
+            [getattr(level, side).index_select(0, nodes) for level in embeddings.levels.values()]
+            for embeddings in (view, factual)
+        )
+        return constraint_loss(self.config, ours, theirs, weight)
+
+
+class CASR(CLBR):
+    """Views that add the pairs which CASR selects, and learn them as positives; no constraint (Wang et al., 2021)."""
+
+    name = "casr"
+    config_class = CASRConfig
+    search_space: ClassVar[SearchSpace] = {
+        "ratio_ub": RATIOS[1:],
+        "confident": [0.01, 0.05, 0.1, 0.3],
+        "view_weight": WEIGHTS,
+    }
+
+
+STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Original, CLBR, CASR)}
+
+
+def find_strategy(paradigm: str) -> type[Strategy]:
+    """Return the training strategy of this name."""
+    if paradigm not in STRATEGIES:
+        raise InputError(f"unknown paradigm '{paradigm}', {nearest(paradigm, list(STRATEGIES))}", "paradigm")
+    return STRATEGIES[paradigm]
 
 
 def make_sampler(config: ViewsConfig, graph: BundleGraph, embeddings: Embeddings | None, seed: int) -> Sampler:
-    """The sampler of the settings; those that judge pairs need the vectors of a trained model."""
-    if config.sampler == "dropout" or not config.ratios:  # without edits any sampler draws the factual graph
+    """Return the sampler of the settings. Samplers that score pairs need the embeddings of a trained model."""
+    if config.sampler == "dropout" or not config.ratios:  # without edits every sampler returns the factual graph
         return EdgeDropout(graph)
     if config.sampler == "stochastic" and config.additions is not None:
         return Stochastic(graph, dict.fromkeys(RELATIONS, config.additions))
     if embeddings is None:
-        raise InputError(f"the {config.sampler} sampler needs a trained model to judge pairs by")
+        raise InputError(f"the {config.sampler} sampler needs a trained selection model to score pairs")
     if config.sampler == "casr":
         return Casr(graph, embeddings, config.sampler_batch, config.confident)
     heuristic = Heuristic(graph, embeddings, config.sampler_batch, config.upper, config.lower, config.literal)
@@ -178,6 +282,6 @@ def make_sampler(config: ViewsConfig, graph: BundleGraph, embeddings: Embeddings
 
 
 def draw_views(sampler: Sampler, config: ViewsConfig, seed: int) -> tuple[list[EdgeEdits], list[Record]]:
-    """The view set of a run."""
+    """Draw the view set of a run: the edits of each view, and the records of how they were found."""
     drawn = [sampler.draw(config.ratios, generator(seed, "view", str(index))) for index in range(config.views)]
     return [edits for edits, _ in drawn], [record for _, record in drawn]

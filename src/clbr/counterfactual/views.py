@@ -1,4 +1,4 @@
-"""A set of counterfactual views: written to and read from a run folder, and summarised."""
+"""View set of a run: the edits of its counterfactual views on disk, and a summary of what they change."""
 
 import json
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from clbr.counterfactual.samplers import Record
@@ -21,86 +22,93 @@ from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import Embeddings
 
 PAIRS, RECORDS = "views.safetensors", "views.json"
+NO_PAIRS = np.empty((0, 2), np.int32)
+LENIENT = 0.5
+"""A sampler rule with a pass rate above this accepts more candidates than it rejects."""
+BLOCK = 8192
+"""Number of pairs whose relevance is computed at once. Bounds memory."""
 
 
 def write_views(folder: Path, views: list[EdgeEdits], records: list[Record]) -> None:
-    """The records first: where the pairs are, both are. The pairs' header holds the checksum of the two."""
-    told = json.dumps(records, indent=2).encode()
-    write_atomic(folder / RECORDS, told)
-    none = np.empty((0, 2), np.int32)
+    """Write the views and their records to a run folder.
+
+    The records are written first: if the file of pairs exists, both files are complete. The header of that file has the
+    checksum of both.
+    """
+    payload = json.dumps(records, indent=2).encode()
+    write_atomic(folder / RECORDS, payload)
     tensors = {
-        f"{index}.{relation}.{kind}": np.ascontiguousarray(getattr(edits, kind).get(relation, none))
+        f"{index}.{relation}.{kind}": np.ascontiguousarray(getattr(edits, kind).get(relation, NO_PAIRS))
         for index, edits in enumerate(views)
         for relation in RELATIONS
         for kind in ("add", "drop")
     }
-    write_atomic(folder / PAIRS, save(tensors, {"sha256": _checksum(split_tensors(save(tensors))[1], told)}))
+    write_atomic(folder / PAIRS, save(tensors, {"sha256": _checksum(split_tensors(save(tensors))[1], payload)}))
 
 
 def read_run_views(folder: Path, expected: bool) -> tuple[list[EdgeEdits], list[Record]]:
-    """The views of a run that is to have some."""
+    """Read the views of a run. `expected` says whether its config has views.
+
+    Raises `InputError` if the run was trained without views, or if its views are not drawn yet.
+    """
     if not expected:
-        raise InputError(f"{folder}: was trained without views; make some with clbr train ... --paradigm clbr")
+        raise InputError(f"{folder}: was trained without views; train a run with the paradigm clbr or casr", "paradigm")
     if not (folder / PAIRS).exists():
-        raise InputError(f"{folder}: has no views yet; first: clbr train --resume {folder}")
+        raise InputError(f"{folder}: has no views yet, its training was stopped before; resume the training", "resume")
     return read_views(folder)
 
 
 def read_views(folder: Path) -> tuple[list[EdgeEdits], list[Record]]:
-    """The views of a run and their records."""
+    """Read the views and their records from a run folder. Raises `InputError` if a file is missing or damaged."""
     try:
-        content, told = read_bytes(folder / PAIRS), read_bytes(folder / RECORDS)
+        content, payload = read_bytes(folder / PAIRS), read_bytes(folder / RECORDS)
         stated, values = split_tensors(content)
-        if stated not in (None, _checksum(values, told)):
-            raise ValueError(f"it and {RECORDS} have another checksum than when they were written")
-        tensors, records = load(content), json.loads(told)
+        if stated not in (None, _checksum(values, payload)):
+            raise ValueError(f"the checksum of it and {RECORDS} differs from the one written")
+        tensors, records = load(content), json.loads(payload)
         views = [
             EdgeEdits(*({r: tensors[f"{index}.{r}.{kind}"] for r in RELATIONS} for kind in ("add", "drop")))
             for index in range(len(records))
         ]
     except InputError:
         raise
-    except Exception as error:  # safetensors and json raise many kinds; all mean the same here
+    except Exception as error:  # safetensors and json raise many types; all mean that a file is damaged
         raise InputError(f"{folder / PAIRS}: not a set of views ({str(error).splitlines()[0]})") from None
     return views, records
 
 
-def _checksum(values: bytes, told: bytes) -> str:
-    return sha256(values + told).hexdigest()
-
-
-NONE = np.empty((0, 2), np.int32)
-LENIENT = 0.5
-"""A rule that passes more than this share of what it judges lets through more than it keeps back."""
+def _checksum(values: bytes, records: bytes) -> str:
+    return sha256(values + records).hexdigest()
 
 
 @dataclass(frozen=True)
 class RelationSummary:
-    """One relation over all views; numbers are means over views unless they say otherwise."""
+    """What the views change in one relation. Values are means over views unless stated otherwise."""
 
     relation: Relation
     edges: int
+    """Number of edges before the edits."""
     added: float
     dropped: float
     to_bare: float
-    """Share of the additions, of all views, whose left node had no edge."""
+    """Share of all views' additions whose left node has no edge before the edits."""
     nodes: float
-    """Share of left and right nodes whose degree changed."""
+    """Share of left and right nodes whose degree changes."""
     change: float
-    """Mean absolute change of degree, of the nodes that changed."""
+    """Mean absolute change of degree, over the nodes whose degree changes."""
     largest: int
-    """The largest change of degree in any view."""
+    """Largest change of degree in any view."""
     bared: float
-    """Nodes left without an edge that had one."""
+    """Number of nodes that lose all their edges."""
     reached: float
-    """Nodes that had no edge and got one."""
+    """Number of nodes without edges that get one."""
     shared: float
-    """Share of a view's edits that another view has as well, averaged over pairs of views."""
+    """Share of a view's edits that are also edits of another view, mean over pairs of views."""
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """An edit that stands out: its pair, its relevance, and whether it was added."""
+    """Edit with an extreme relevance: an addition of high or a drop of low relevance."""
 
     relation: Relation
     left: int
@@ -110,69 +118,78 @@ class Extreme:
 
 
 def summarise(graph: BundleGraph, views: Sequence[EdgeEdits]) -> list[RelationSummary]:
-    """A line for each relation that any view edits."""
+    """Summarise the views of a graph: one summary per relation that any view edits."""
     relations = [relation for relation in RELATIONS if any(view.touches(relation) for view in views)]
-    return [_summarise(relation, graph.edges(relation), views) for relation in relations]
+    return [_summarise_relation(relation, graph.edges(relation), views) for relation in relations]
 
 
-def _summarise(relation: Relation, edges: Edges, views: Sequence[EdgeEdits]) -> RelationSummary:
+def _summarise_relation(relation: Relation, edges: Edges, views: Sequence[EdgeEdits]) -> RelationSummary:
     before = _degrees(edges.pairs, edges.shape)
-    added, dropped = ([side.get(relation, NONE) for side in sides] for sides in _sides(views))
-    lefts = np.concatenate(added)[:, 0]
+    added, dropped = (_edited_pairs(views, kind, relation) for kind in ("add", "drop"))
+    added_lefts = np.concatenate(added)[:, 0]
     changes = [_degrees(a, edges.shape) - _degrees(d, edges.shape) for a, d in zip(added, dropped, strict=True)]
-    moved = [np.abs(change[change != 0]) for change in changes]
-    codes = [encode(np.concatenate(pair), edges.shape[1]) for pair in zip(added, dropped, strict=True)]
+    sizes = [np.abs(change[change != 0]) for change in changes]
+    codes = [encode(np.concatenate(pairs), edges.shape[1]) for pairs in zip(added, dropped, strict=True)]
     overlaps = [len(np.intersect1d(a, b)) / max(len(a), 1) for a, b in combinations(codes, 2)]
     return RelationSummary(
-        relation,
-        len(edges.pairs),
-        float(np.mean([len(pairs) for pairs in added])),
-        float(np.mean([len(pairs) for pairs in dropped])),
-        float((before[lefts] == 0).mean()) if len(lefts) else 0.0,
-        float(np.mean([(change != 0).mean() for change in changes])),
-        float(np.mean([step.mean() if len(step) else 0.0 for step in moved])),
-        int(max(step.max(initial=0) for step in moved)),
-        float(np.mean([((before > 0) & (before + change == 0)).sum() for change in changes])),
-        float(np.mean([((before == 0) & (change > 0)).sum() for change in changes])),
-        float(np.mean(overlaps)) if overlaps else 0.0,
+        relation=relation,
+        edges=len(edges.pairs),
+        added=float(np.mean([len(pairs) for pairs in added])),
+        dropped=float(np.mean([len(pairs) for pairs in dropped])),
+        to_bare=float((before[added_lefts] == 0).mean()) if len(added_lefts) else 0.0,
+        nodes=float(np.mean([(change != 0).mean() for change in changes])),
+        change=float(np.mean([size.mean() if len(size) else 0.0 for size in sizes])),
+        largest=int(max(size.max(initial=0) for size in sizes)),
+        bared=float(np.mean([((before > 0) & (before + change == 0)).sum() for change in changes])),
+        reached=float(np.mean([((before == 0) & (change > 0)).sum() for change in changes])),
+        shared=float(np.mean(overlaps)) if overlaps else 0.0,
     )
 
 
 def mean_pass_rates(records: Sequence[Record], kind: Literal["additions", "drops"]) -> dict[Relation, float]:
-    """What share of the pairs judged had passed, over all views; without the relations in which none were judged."""
-    what = f"pass rate of {kind}"
+    """Return the pass rate of each relation's candidates, mean over views.
+
+    Relations without evaluated candidates are left out.
+    """
+    key = f"pass rate of {kind}"
     found = {
-        relation: [record[relation][what] for record in records if what in record.get(relation, {})]
+        relation: [record[relation][key] for record in records if key in record.get(relation, {})]
         for relation in RELATIONS
     }
     return {relation: sum(rates) / len(rates) for relation, rates in found.items() if rates}
 
 
 def extremes(views: Sequence[EdgeEdits], embeddings: Embeddings, count: int = 3) -> list[Extreme]:
-    """The added pairs of the highest relevance, the dropped of the lowest; of relations that the vectors can judge."""
+    """Return per relation the `count` additions of the highest and the `count` drops of the lowest relevance.
+
+    Relations for which the embeddings give no relevance are left out.
+    """
     found = []
     for relation in filter(embeddings.both_sides, RELATIONS):
-        for added, sides in zip((True, False), _sides(views), strict=True):
-            pairs = np.unique(np.concatenate([side.get(relation, NONE) for side in sides]), axis=0)
-            if len(pairs):
-                lefts, rights = torch.from_numpy(pairs.astype(np.int64)).T
-                scores = torch.cat(
-                    [
-                        embeddings.relevance(relation, some, others[:, None]).squeeze(1)
-                        for some, others in zip(lefts.split(8192), rights.split(8192), strict=True)
-                    ]
-                ).numpy()
-                order = np.argsort(-scores if added else scores, kind="stable")[:count]
-                found += [
-                    Extreme(relation, int(pairs[at, 0]), int(pairs[at, 1]), float(scores[at]), added) for at in order
-                ]
+        for kind, sign in (("add", -1), ("drop", 1)):
+            pairs = np.unique(np.concatenate(_edited_pairs(views, kind, relation)), axis=0)
+            if not len(pairs):
+                continue
+            relevance = _relevance(embeddings, relation, pairs)
+            for index in np.argsort(sign * relevance, kind="stable")[:count]:
+                left, right = (int(node) for node in pairs[index])
+                found.append(Extreme(relation, left, right, float(relevance[index]), kind == "add"))
     return found
 
 
-def _sides(views: Sequence[EdgeEdits]) -> tuple[list[dict[Relation, Pairs]], list[dict[Relation, Pairs]]]:
-    return [dict(view.add) for view in views], [dict(view.drop) for view in views]
+def _relevance(embeddings: Embeddings, relation: Relation, pairs: Pairs) -> NDArray[np.float32]:
+    """Return the relevance of each pair, computed block by block."""
+    lefts, rights = torch.from_numpy(pairs.astype(np.int64)).T
+    blocks = zip(lefts.split(BLOCK), rights.split(BLOCK), strict=True)
+    found = [embeddings.relevance(relation, left, right[:, None]).squeeze(1) for left, right in blocks]
+    return torch.cat(found).numpy()
 
 
-def _degrees(pairs: Pairs, shape: tuple[int, int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Of left nodes, then of right nodes."""
+def _edited_pairs(views: Sequence[EdgeEdits], kind: str, relation: Relation) -> list[Pairs]:
+    """Return for each view the pairs of a relation that it adds ("add") or drops ("drop")."""
+    return [getattr(view, kind).get(relation, NO_PAIRS) for view in views]
+
+
+def _degrees(pairs: Pairs, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the degrees of all left nodes, then of all right nodes."""
     return np.concatenate([np.bincount(pairs[:, side], minlength=shape[side]) for side in (0, 1)])

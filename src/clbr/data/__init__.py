@@ -1,1 +1,1 @@
-"""Data sets: reading, importing, fetching, describing, simulating."""
+"""Data sets: from frames, files and archives; their split, their statistics, their folder on disk."""

@@ -1,31 +1,43 @@
-"""BundleDataset: three relations and a split. One that exists is sound."""
+"""BundleDataset: three relations and a split, validated when built."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
-from clbr.errors import InputError
+from clbr.errors import InputError, UnknownIdError
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
+    from clbr.data.frames import Names
+    from clbr.data.split import SplitConfig
+
+Kind = Literal["user", "bundle", "item"]
+KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 Split = Literal["train", "validation", "test"]
+Backend = Literal["polars", "pandas"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Nodes:
-    """The users, bundles or items: how many, and what the outside world calls them."""
+    """The users, bundles or items: their number, ids and names. Internally a node is its index, 0 to count - 1."""
 
-    kind: Literal["user", "bundle", "item"]
+    kind: Kind
     count: int
     ids: tuple[str, ...] | None = None
+    """The id of each node as text; None if the ids are the indices."""
     names: tuple[str | None, ...] | None = None
+    integer_ids: bool = False
+    """Whether the ids were whole numbers in the user's own tables."""
 
     def __post_init__(self) -> None:
         if not 0 < self.count <= MAX_NODES:
@@ -35,6 +47,8 @@ class Nodes:
                 raise InputError(f"{len(values)} {self.kind} {what} for {self.count} {self.kind}s")
         if self.ids is not None and len(self._index) != self.count:
             raise InputError(f"two {self.kind}s have the same id")
+        if self.integer_ids and not all(id.isascii() and id.isdigit() for id in self.ids or ()):
+            raise InputError(f"{self.kind}s: integer_ids is set, but some ids are not whole numbers")
 
     def __len__(self) -> int:
         return self.count
@@ -44,45 +58,56 @@ class Nodes:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {label: index for index, label in enumerate(self.ids or ())}
+        return {id: index for index, id in enumerate(self.ids or ())}
 
     def id(self, index: int) -> str:
-        """The outside id of a node: its number where it has no other."""
+        """The id of a node as text."""
         return self.ids[index] if self.ids is not None else str(int(index))
 
+    def values(self, indices: Iterable[int]) -> list[str] | list[int]:
+        """The ids of these nodes in the user's own type: whole numbers if the ids were such, else text."""
+        if self.ids is None:
+            return [int(index) for index in indices]
+        if self.integer_ids:
+            return [int(self.ids[index]) for index in indices]
+        return [self.ids[index] for index in indices]
+
     def label(self, index: int) -> str:
-        """What to show people: the name, or the id of a node without one."""
+        """The text to show for a node: its name, or its id if it has no name."""
         return (self.names[index] if self.names is not None else None) or self.id(index)
 
-    def find(self, id: str) -> int | None:
-        """The number of the node with this outside id, if there is one."""
+    def find(self, id: str | int) -> int | None:
+        """The index of the node with this id, or None. A whole number is looked up as its text."""
+        text = str(id)
         if self.ids is not None:
-            return self._index.get(id)
-        known = id.isascii() and id.isdigit() and len(id) <= len(str(MAX_NODES)) and int(id) < self.count
-        return int(id) if known else None
+            return self._index.get(text)
+        known = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NODES)) and int(text) < self.count
+        return int(text) if known else None
 
-    def index(self, id: str) -> int:
-        """The number of the node with this outside id; an unknown one is refused with a hint."""
-        number = self.find(id)
-        if number is None and self.ids is not None:
-            raise InputError(f"unknown {self.kind} '{id}', {_nearest_ids(id, self.ids)}")
-        if number is None:
-            raise InputError(f"unknown {self.kind} '{id}': expected a number from 0 to {self.count - 1}")
-        return number
+    def index(self, id: str | int) -> int:
+        """The index of the node with this id. An unknown id raises an `UnknownIdError` with a hint."""
+        index = self.find(id)
+        if index is None and self.ids is not None:
+            hint = _nearest_ids(str(id), self.ids)
+            raise UnknownIdError(f"unknown {self.kind} '{id}', {hint}", self.kind, str(id))
+        if index is None:
+            expected = f"expected a number from 0 to {self.count - 1}"
+            raise UnknownIdError(f"unknown {self.kind} '{id}': {expected}", self.kind, str(id))
+        return index
 
 
 def _nearest_ids(id: str, ids: tuple[str, ...]) -> str:
-    """A hint for an unknown id: the nearest known ones, or one to see what they look like."""
+    """A hint for an unknown id: the most similar known ids, or one id as an example."""
     close = get_close_matches(id, ids, n=3)
     return f"did you mean {' or '.join(map(repr, close))}?" if close else f"for instance {ids[0]!r} is one"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BundleDataset:
-    """Who chose which bundles (split into train, validation and test), who chose which items, what is in a bundle.
+    """User-bundle pairs (split into train, validation and test), user-item pairs and bundle-item pairs.
 
-    Pairs are (n, 2) arrays of ids counted from 0. They are copied, sorted and locked; ids out of range,
-    a pair twice in a relation or in two splits, and an empty training set are refused.
+    Pairs are (n, 2) arrays of indices. They are copied, sorted and made read-only. An index out of range, a pair
+    twice in one relation, a pair in two splits and an empty training set raise an `InputError`.
     """
 
     name: str
@@ -96,6 +121,8 @@ class BundleDataset:
     bi: Pairs
     merged: Mapping[str, int] = field(default_factory=dict)
     """How many repeated rows the reader merged, by table."""
+    backend: Backend = "polars"
+    """The kind of frame that results are returned in."""
 
     def __post_init__(self) -> None:
         sides = {
@@ -105,19 +132,72 @@ class BundleDataset:
         }
         for part in ("train", "validation", "test", "ui", "bi"):
             left, right = sides.get(part, sides["ub"])
-            object.__setattr__(self, part, _sound(part, getattr(self, part), left, right))
+            object.__setattr__(self, part, _validated(part, getattr(self, part), left, right))
         object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
         if not re.fullmatch(r"[^\W_][\w .,+()-]{0,99}", self.name):
             raise InputError(
-                f"name {self.name!r}: expected a letter or digit, then letters, digits, spaces or any of _ . , + ( ) -"
+                f"name {self.name!r}: expected a letter or digit, then letters, digits, spaces or any of _ . , + ( ) -",
+                "name",
             )
         if not len(self.train):
             raise InputError(f"{self.name}: no user-bundle pair to train on")
-        self._refuse_shared("train", "validation")
-        self._refuse_shared("train", "test")
-        self._refuse_shared("validation", "test")
+        self._check_disjoint("train", "validation")
+        self._check_disjoint("train", "test")
+        self._check_disjoint("validation", "test")
 
-    def _refuse_shared(self, one: Split, other: Split) -> None:
+    @classmethod
+    def from_frames(
+        cls,
+        user_bundle: "IntoDataFrame",
+        user_item: "IntoDataFrame",
+        bundle_item: "IntoDataFrame",
+        *,
+        user_names: "Names | None" = None,
+        bundle_names: "Names | None" = None,
+        item_names: "Names | None" = None,
+        columns: Mapping[str, str] | None = None,
+        split: "Literal['random', 'last', 'given'] | SplitConfig" = "random",
+        validation: "float | IntoDataFrame" = 0.1,
+        test: "float | IntoDataFrame" = 0.2,
+        seed: int = 0,
+        name: str = "data",
+    ) -> "BundleDataset":
+        """Build a data set from pandas or polars frames.
+
+        The frames need the columns user and bundle, user and item, bundle and item (or user_id, ...). `columns` names
+        other columns, for all frames or for one: `{"user": "customer", "user_item.item": "sku"}`.
+
+        Ids are text or whole numbers, also categorical. They are compared as text: 17, 17.0 and "17" are the same id,
+        "017" is another. Nodes are numbered in the order of their ids. A repeated pair counts once.
+
+        Names are frames with the columns user (bundle, item) and name, or mappings from id to name. Names of ids that
+        have no pairs are left out.
+
+        The split of the user-bundle pairs is one of:
+
+        - `split="random"`: the shares `validation` and `test` of each user's pairs, drawn with `seed`;
+        - `split="last"`: by the column time, each user's last pair for test, the one before it for validation;
+        - `split="given"`: by the column split, which holds train, validation or test;
+        - frames for both `validation` and `test`: then `user_bundle` holds the training pairs.
+
+        Wrong input raises an `InputError` that names the frame, the row and the remedy.
+        """
+        from clbr.data.frames import dataset_from_frames
+
+        return dataset_from_frames(
+            user_bundle,
+            user_item,
+            bundle_item,
+            names={"user": user_names, "bundle": bundle_names, "item": item_names},
+            columns=columns or {},
+            split=split,
+            validation=validation,
+            test=test,
+            seed=seed,
+            name=name,
+        )
+
+    def _check_disjoint(self, one: Split, other: Split) -> None:
         shared = shared_pairs(self.pairs(one), self.pairs(other), len(self.bundles))
         if len(shared):
             user, bundle = shared[0]
@@ -129,12 +209,12 @@ class BundleDataset:
     def pairs(self, split: Split) -> Pairs:
         """The user-bundle pairs of one split."""
         if split not in ("train", "validation", "test"):
-            raise InputError(f"unknown split '{split}': train, validation or test")
+            raise InputError(f"unknown split '{split}': expected train, validation or test", "split")
         return {"train": self.train, "validation": self.validation, "test": self.test}[split]
 
     @cached_property
     def fingerprint(self) -> str:
-        """A checksum of sizes and pairs: two data sets with the same one are the same to any model."""
+        """A checksum of sizes and pairs. Data sets with the same fingerprint are the same to any model."""
         digest = sha256(repr((len(self.users), len(self.bundles), len(self.items))).encode())
         for pairs in (self.train, self.validation, self.test, self.ui, self.bi):
             digest.update(len(pairs).to_bytes(8, "little") + pairs.astype("<i4").tobytes())
@@ -142,7 +222,7 @@ class BundleDataset:
 
     @cached_property
     def popularity(self) -> NDArray[np.int64]:
-        """How many training users each bundle has."""
+        """The number of training users of each bundle."""
         counts = np.bincount(self.train[:, 1], minlength=len(self.bundles))
         counts.flags.writeable = False
         return counts
@@ -154,13 +234,13 @@ class BundleDataset:
 
 
 def shared_pairs(one: Pairs, other: Pairs, width: int) -> Pairs:
-    """The pairs that are in both; one must be sorted."""
+    """The pairs that are in both arrays; `one` must be sorted."""
     codes = encode(other, width)
     return decode(codes[contains(encode(one, width), codes)], width)
 
 
-def _sound(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
-    """A sorted, read-only copy, once every id is in range and no pair is there twice."""
+def _validated(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
+    """A sorted, read-only copy; an index out of range or a repeated pair raises an `InputError`."""
     pairs = np.asarray(given)
     if pairs.size == 0:
         pairs = np.empty((0, 2), np.int32)
@@ -171,16 +251,16 @@ def _sound(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
             row = int(np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= len(nodes)))[0])
             raise InputError(f"{part}: row {row} has {nodes.kind} {pairs[row, column]}, expected 0 to {len(nodes) - 1}")
     if in_order(pairs[:, 0], pairs[:, 1]):
-        return _locked(pairs.astype(np.int32))
+        return _read_only(pairs.astype(np.int32))
     codes = sorted_codes(encode(pairs, len(right)))
     if not is_increasing(codes):
-        twice = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
+        repeated = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
         raise InputError(
-            f"{part}: {left.kind} {left.id(twice[0])} and {right.kind} {right.id(twice[1])} are a pair twice"
+            f"{part}: {left.kind} {left.id(repeated[0])} and {right.kind} {right.id(repeated[1])} are a pair twice"
         )
-    return _locked(decode(codes, len(right)))
+    return _read_only(decode(codes, len(right)))
 
 
-def _locked(pairs: Pairs) -> Pairs:
+def _read_only(pairs: Pairs) -> Pairs:
     pairs.flags.writeable = False
     return pairs

@@ -21,9 +21,9 @@ from clbr.files import atomic_folder
 
 CHUNK = 1 << 20
 MAX_UNPACKED = 4 << 30
-"""An archive that unpacks to more bytes than this is taken for a bomb."""
+"""The largest allowed size of the unpacked files, in bytes: a safeguard against decompression bombs."""
 TOLERANCE = 0.95
-"""A copy may hold this share of the published pairs or more (repeated pairs count once here), never more."""
+"""The smallest allowed share of the published pairs. Repeated pairs count once here, so a copy may have fewer."""
 
 BROKEN = (
     tarfile.TarError,
@@ -31,11 +31,11 @@ BROKEN = (
     zlib.error,
     lzma.LZMAError,
     EOFError,
-    NotImplementedError,  # a compression that is not known
+    NotImplementedError,  # an unknown compression
     RuntimeError,  # an encrypted member
 )
 
-Progress = Callable[[int, int | None], None]
+OnProgress = Callable[[int, int | None], None]
 Reader = Callable[[], IO[bytes]]
 
 
@@ -46,16 +46,18 @@ def get(
     *,
     checksum: str | None = None,
     force: bool = False,
-    progress: Progress = lambda done, total: None,
+    on_progress: OnProgress = lambda done, total: None,
 ) -> BundleDataset:
-    """Fetch the archive (zip or tar) at `url` and make a data folder of the set called `name` in it.
+    """Fetch the archive (zip or tar) at `url` and write its data set `name` to the folder `out`.
 
-    Refused, with nothing left behind: an incomplete download, another SHA-256 than `checksum`, a member
-    with a path outside its folder or one that is no plain file, a file too many bytes long, a data set
-    that is not sound, and counts that disagree with the published ones where these are known.
+    `on_progress(done, total)` is called with the bytes read so far and the total, if the server states it.
+
+    These raise an `InputError`, and nothing is written: an incomplete download, a SHA-256 other than `checksum`, a
+    member whose path leads out of the folder or that is no plain file, files that are too large, an invalid data set,
+    and counts that disagree with the published ones.
     """
     with TemporaryFile() as archive, atomic_folder(out, force, is_data_folder) as folder:
-        _download(url, archive, checksum, progress)
+        _download(url, archive, checksum, on_progress)
         with _members(archive, url) as members:
             _unpack(name, url, members, folder)
         try:
@@ -66,7 +68,7 @@ def get(
     return dataset
 
 
-def _download(url: str, archive: IO[bytes], checksum: str | None, progress: Progress) -> None:
+def _download(url: str, archive: IO[bytes], checksum: str | None, on_progress: OnProgress) -> None:
     if not url.startswith(("http://", "https://", "file://")):
         raise InputError(f"{url}: expected an address that starts with http://, https:// or file://")
     digest, done = sha256(), 0
@@ -78,7 +80,7 @@ def _download(url: str, archive: IO[bytes], checksum: str | None, progress: Prog
                 archive.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
-                progress(done, total)
+                on_progress(done, total)
     except (OSError, HTTPException, ValueError) as error:
         raise InputError(f"{url}: cannot be fetched ({error})") from None
     if total is not None and done != total:
@@ -90,38 +92,38 @@ def _download(url: str, archive: IO[bytes], checksum: str | None, progress: Prog
 
 @contextmanager
 def _members(archive: IO[bytes], url: str) -> Iterator[dict[str, Reader]]:
-    """The plain files of an archive by path; anything else than plain files and folders is refused."""
+    """The plain files of an archive by path. Any other member but folders raises an `InputError`."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
                 plain = [info for info in zipped.infolist() if not info.is_dir()]
                 links = [info.filename for info in plain if (info.external_attr >> 16) & 0o170000 == 0o120000]
-                _refuse_unsafe(url, [info.filename for info in zipped.infolist()], links)
+                _check_paths(url, [info.filename for info in zipped.infolist()], links)
                 yield {_clean(info.filename): lambda info=info: zipped.open(info) for info in plain}  # type: ignore[misc]
         else:
             archive.seek(0)
             with tarfile.open(fileobj=archive) as tarred:
                 entries = tarred.getmembers()
                 strange = [entry.name for entry in entries if not (entry.isfile() or entry.isdir())]
-                _refuse_unsafe(url, [entry.name for entry in entries], strange)
+                _check_paths(url, [entry.name for entry in entries], strange)
                 files = [entry for entry in entries if entry.isfile()]
                 yield {_clean(entry.name): lambda entry=entry: tarred.extractfile(entry) for entry in files}  # type: ignore[misc]
     except BROKEN as error:
         reason = str(error).partition("\n")[0]
-        raise InputError(f"{url}: not a whole zip or tar archive ({reason})") from None
+        raise InputError(f"{url}: not a complete zip or tar archive ({reason})") from None
 
 
-def _refuse_unsafe(url: str, names: list[str], strange: list[str]) -> None:
+def _check_paths(url: str, names: list[str], strange: list[str]) -> None:
     for name in names:
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or ".." in path.parts or ":" in name:
-            raise InputError(f"{url}: refused, it holds the path '{name}', which leads out of its folder")
+            raise InputError(f"{url}: unsafe archive: the path '{name}' leads out of its folder")
     if strange:
-        raise InputError(f"{url}: refused, '{strange[0]}' in it is no plain file")
+        raise InputError(f"{url}: unsafe archive: '{strange[0]}' is not a plain file")
 
 
 def _unpack(name: str, url: str, members: dict[str, Reader], folder: Path) -> None:
-    """Write the wanted files under names of our own; nothing else in the archive is ever written."""
+    """Write the files of the data set under their canonical names; no other member is written."""
     sizes = [path for path in map(PurePosixPath, members) if path.name.endswith(SIZE_SUFFIX)]
     mine = [path for path in sizes if path.name.lower() == f"{name}{SIZE_SUFFIX}".lower()]
     if len(mine) != 1:
@@ -131,26 +133,26 @@ def _unpack(name: str, url: str, members: dict[str, Reader], folder: Path) -> No
     for file in (mine[0].name, *TABLES.values(), *NODE_FILES):
         member = str(mine[0].with_name(file))
         if member in members:
-            # The size file is spelt as it was asked for, whatever the archive's case.
+            # The size file is named after `name`; its case in the archive may differ.
             path = folder / (f"{name}{SIZE_SUFFIX}" if file == mine[0].name else file)
             with members[member]() as source, path.open("wb") as target:
                 while chunk := _read(source, url):
                     left -= len(chunk)
                     if left < 0:
-                        raise InputError(f"{url}: unpacks to more than {MAX_UNPACKED >> 30} GiB; refused")
+                        raise InputError(f"{url}: unpacks to more than {MAX_UNPACKED >> 30} GiB")
                     target.write(chunk)
 
 
 def _read(source: IO[bytes], url: str) -> bytes:
-    """A piece of a member; what goes wrong here is the archive's fault, not the disk's."""
+    """The next bytes of a member. An error here comes from the archive, not from the disk."""
     try:
         return source.read(CHUNK)
     except OSError as error:
-        raise InputError(f"{url}: not a whole zip or tar archive ({error})") from None
+        raise InputError(f"{url}: not a complete zip or tar archive ({error})") from None
 
 
 def _clean(name: str) -> str:
-    """./a/b and a/b are the same member."""
+    """The path without a leading ./"""
     return str(PurePosixPath(name))
 
 

@@ -1,4 +1,4 @@
-"""Pairs of ids as (n, 2) arrays, and their codes: one sortable number for each pair."""
+"""Pairs of node indices as (n, 2) arrays, and their codes: one sortable number per pair."""
 
 from typing import Literal
 
@@ -12,11 +12,11 @@ Codes = NDArray[np.int64]
 Relation = Literal["ub", "ui", "bi"]
 
 MAX_NODES = 100_000_000
-"""More users, bundles or items than this are taken for a mistake."""
+"""The largest allowed number of users, bundles or items."""
 
 
 def encode(pairs: Pairs, width: int) -> Codes:
-    """left * width + right: sorting codes sorts pairs, equal codes are equal pairs."""
+    """left * width + right: codes sort like pairs, and equal codes are equal pairs."""
     codes = pairs[:, 0].astype(np.int64)
     codes *= width
     codes += pairs[:, 1]
@@ -24,7 +24,7 @@ def encode(pairs: Pairs, width: int) -> Codes:
 
 
 def decode(codes: Codes, width: int) -> Pairs:
-    """The pairs behind codes."""
+    """The pairs of these codes."""
     pairs = np.empty((len(codes), 2), np.int32)
     np.floor_divide(codes, width, out=pairs[:, 0], casting="unsafe")
     np.remainder(codes, width, out=pairs[:, 1], casting="unsafe")
@@ -32,30 +32,30 @@ def decode(codes: Codes, width: int) -> Pairs:
 
 
 def sorted_pairs(pairs: Pairs) -> Pairs:
-    """The pairs ordered by left id, then right id."""
+    """The pairs, sorted by left index, then by right index."""
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def in_order(lefts: Ids, rights: Ids) -> bool:
-    """Whether pairs are sorted and none is there twice; quicker than making codes to see."""
+    """Whether pairs are sorted and distinct. Faster than computing codes."""
     further = lefts[1:] > lefts[:-1]
     further |= (lefts[1:] == lefts[:-1]) & (rights[1:] > rights[:-1])
     return bool(further.all())
 
 
 def sorted_codes(codes: Codes) -> Codes:
-    """The codes in order; the same array if they already were."""
+    """The sorted codes; the same array if it is already sorted."""
     return codes if is_increasing(codes, strictly=False) else np.sort(codes)
 
 
 def is_increasing(codes: Codes, strictly: bool = True) -> bool:
-    """Whether codes rise all the way; strictly means that none is there twice."""
+    """Whether codes are sorted; strictly: sorted and distinct."""
     before, after = codes[:-1], codes[1:]
     return bool((before < after).all() if strictly else (before <= after).all())
 
 
 def distinct(codes: Codes) -> Codes:
-    """The sorted codes, each once."""
+    """The distinct codes, sorted."""
     codes = sorted_codes(codes)
     keep = np.ones(len(codes), bool)
     np.not_equal(codes[1:], codes[:-1], out=keep[1:])
@@ -63,7 +63,7 @@ def distinct(codes: Codes) -> Codes:
 
 
 def contains(codes: Codes, wanted: Codes) -> NDArray[np.bool_]:
-    """For each wanted code, whether it is among the sorted codes."""
+    """For each wanted code, whether it is in `codes`, which must be sorted."""
     if not len(codes):
         return np.zeros(len(wanted), bool)
     at = np.searchsorted(codes, wanted)
@@ -72,7 +72,7 @@ def contains(codes: Codes, wanted: Codes) -> NDArray[np.bool_]:
 
 
 def row_pointers(lefts: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
-    """For pairs sorted by their left id: row r's pairs stand at [pointers[r], pointers[r + 1])."""
+    """For pairs sorted by their left index: the pairs of row r are at [pointers[r], pointers[r + 1])."""
     pointers = np.zeros(rows + 1, np.int64)
     np.cumsum(np.bincount(lefts, minlength=rows), out=pointers[1:])
     return pointers

@@ -25,4 +25,4 @@ PUBLISHED = {
 }
 
 PARTIAL = {"NetEasePartial": "NetEase"}
-"""Known incomplete copies: their results are not comparable with published ones."""
+"""Incomplete copies of a data set. Their results are not comparable with published ones."""

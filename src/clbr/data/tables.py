@@ -1,23 +1,30 @@
-"""Your own tables: CSV, TSV or Parquet, any column names, string or whole-number ids -> BundleDataset."""
+"""Data sets from files: CSV, TSV or Parquet, with a header, any column names, ids of text or whole numbers."""
 
-from collections.abc import Mapping
+import codecs
+import csv
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
+import narwhals as nw
 import polars as pl
 
 from clbr.config import Config
-from clbr.data.dataset import BundleDataset, Nodes
-from clbr.data.pairs import Pairs, decode, encode
-from clbr.data.split import SPLITS, SplitConfig, split_last, split_random
-from clbr.data.table import Table, check_columns, read_table
+from clbr.data.columns import Table, check_columns
+from clbr.data.dataset import BundleDataset
+from clbr.data.folder import UNREADABLE
+from clbr.data.numbering import build_dataset
+from clbr.data.split import SplitConfig
 from clbr.errors import InputError
+from clbr.files import read_bytes
+
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+PARQUET = (".parquet", ".pq")
 
 
 class Origin(Config):
-    """Where an imported data set came from; written beside it."""
+    """The files that a data set was imported from; written into its folder."""
 
     tables: dict[str, str]
     rows: dict[str, int]
@@ -27,12 +34,12 @@ class Origin(Config):
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported data set and the story of its import."""
+    """An imported data set, its origin, and how many names were left out."""
 
     dataset: BundleDataset
     origin: Origin
-    nameless: int
-    """Rows of the name tables whose id appears in no relation; they were left out."""
+    unmatched_names: int
+    """Rows of the name tables whose id is in no relation."""
 
 
 def import_tables(
@@ -40,112 +47,74 @@ def import_tables(
     user_item: Path,
     bundle_item: Path,
     *,
-    name: str = "own",
+    name: str = "data",
     columns: Mapping[str, str] | None = None,
+    user_names: Path | None = None,
     bundle_names: Path | None = None,
     item_names: Path | None = None,
     split: SplitConfig | None = None,
 ) -> Imported:
     """Read three tables with a header, number their ids, merge repeated pairs and split user-bundle.
 
-    `columns` gives the tables' own names for user, bundle, item, time, split and name, for all tables or
-    for one ("user_item.user"). Ids are numbered in their sorted order, so neither the order of the rows
-    nor of the files changes the result. Of a repeated pair the earliest time counts.
+    `columns` gives the tables' own names for user, bundle, item, time, split and name, for all tables or for one
+    ("user_item.user"). Ids are numbered in their sorted order, so the order of rows and of files has no effect. Of a
+    repeated pair the earliest time counts. `BundleDataset.from_frames` does the same for frames.
     """
     split = split or SplitConfig()
     columns = columns or {}
     check_columns(columns)
-    ub_table = read_table("user_bundle", user_bundle, columns)
-    ui_table = read_table("user_item", user_item, columns)
-    bi_table = read_table("bundle_item", bundle_item, columns)
-    ub = pl.DataFrame({"user": ub_table.ids("user"), "bundle": ub_table.ids("bundle")})
-    ui = pl.DataFrame({"user": ui_table.ids("user"), "item": ui_table.ids("item")})
-    bi = pl.DataFrame({"bundle": bi_table.ids("bundle"), "item": bi_table.ids("item")})
-    index = {
-        "user": _number(ub["user"], ui["user"]),
-        "bundle": _number(ub["bundle"], bi["bundle"]),
-        "item": _number(ui["item"], bi["item"]),
-    }
-    users, _ = _nodes("user", index["user"], None)
-    bundles, spare_bundles = _nodes("bundle", index["bundle"], bundle_names, columns)
-    items, spare_items = _nodes("item", index["item"], item_names, columns)
-
-    parts, merged_ub = _split_pairs(_numbered(ub, index), ub_table, split, len(bundles))
-    parts["ui"], merged_ui = _merge(_numbered(ui, index), len(items))
-    parts["bi"], merged_bi = _merge(_numbered(bi, index), len(items))
-    merged = {"user_bundle": merged_ub, "user_item": merged_ui, "bundle_item": merged_bi}
-    dataset = BundleDataset(name, users, bundles, items, **parts, merged=merged)
-    for part, pairs in (("validation", dataset.validation), ("test", dataset.test)):
-        if not len(pairs):
-            raise InputError(f"{user_bundle}: the split leaves {part} empty; it takes users with three pairs or more")
-    tables = (ub_table, ui_table, bi_table)
+    relations = {"user_bundle": user_bundle, "user_item": user_item, "bundle_item": bundle_item}
+    names = {"user_names": user_names, "bundle_names": bundle_names, "item_names": item_names}
+    given = relations | {key: path for key, path in names.items() if path is not None}
+    tables = {key: read_table(key, Path(path), columns) for key, path in given.items()}
+    built = build_dataset(tables, split, name)
     origin = Origin(
-        tables={table.name: table.path.name for table in tables},
-        rows={table.name: table.frame.height for table in tables},
-        merged=merged,
+        tables={key: Path(path).name for key, path in relations.items()},
+        rows={key: len(tables[key].frame) for key in relations},
+        merged=built.merged,
         split=split,
     )
-    return Imported(dataset, origin, spare_bundles + spare_items)
+    return Imported(built.dataset, origin, built.unmatched_names)
 
 
-def _number(*columns: pl.Series) -> pl.DataFrame:
-    """Every distinct id with its number: in numeric order if all are whole numbers, else alphabetical."""
-    ids = pl.concat([column.rename("id") for column in columns]).unique()
-    if ids.str.contains(r"^\d+$").all():
-        bare = ids.str.strip_chars_start("0")
-        ids = pl.DataFrame({"id": ids, "length": bare.str.len_bytes(), "bare": bare}).sort("length", "bare", "id")["id"]
-    else:
-        ids = ids.sort()
-    return pl.DataFrame({"id": ids}).with_row_index("number")
+def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
+    """Read a CSV, TSV or Parquet file; its suffix says which."""
+    suffix = path.suffix.lower()
+    if suffix not in (*SEPARATORS, *PARQUET):
+        raise InputError(f"{path}: expected a file that ends in {', '.join((*SEPARATORS, *PARQUET))}")
+    content = read_bytes(path)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}, line 1: UTF-16 text, expected UTF-8; save the file as UTF-8")
+    try:
+        frame = (
+            pl.read_parquet(BytesIO(content))
+            if suffix in PARQUET
+            else pl.read_csv(content, separator=SEPARATORS[suffix], infer_schema=False)
+        )
+    except UNREADABLE as error:
+        reason = str(error).strip().partition("\n")[0]
+        if suffix in PARQUET:
+            raise InputError(f"{path}: not a complete Parquet file ({reason}); write it again") from None
+        fault = next(_faulty_lines(content, SEPARATORS[suffix]), f": cannot be read ({reason})")
+        raise InputError(f"{path}{fault}") from None
+    if not frame.height:
+        raise InputError(f"{path}: has no rows, expected at least one")
+    return Table(name, str(path), "parquet" if suffix in PARQUET else "text", nw.from_native(frame), columns)
 
 
-def _numbered(pairs: pl.DataFrame, index: Mapping[str, pl.DataFrame]) -> Pairs:
-    """Ids replaced by their numbers, row by row."""
-    numbers = []
-    for role in pairs.columns:
-        joined = pairs.select(id=role).join(index[role], on="id", how="left", maintain_order="left")
-        numbers.append(joined["number"].cast(pl.Int32).to_numpy())
-    return np.stack(numbers, axis=1)
-
-
-def _merge(pairs: Pairs, width: int) -> tuple[Pairs, int]:
-    codes = np.unique(encode(pairs, width))
-    return decode(codes, width), len(pairs) - len(codes)
-
-
-def _split_pairs(pairs: Pairs, table: Table, split: SplitConfig, width: int) -> tuple[dict[str, Pairs], int]:
-    """The distinct pairs by split, and how many rows repeated one."""
-    if split.method == "given":
-        labels = table.splits(SPLITS)
-        parts = {part: _merge(pairs[labels == label], width)[0] for label, part in enumerate(SPLITS)}
-        return parts, len(pairs) - sum(len(part) for part in parts.values())
-    codes = encode(pairs, width)
-    if split.method == "last":
-        times = table.times()
-        order = np.lexsort((times, codes))  # the earliest of a repeated pair first
-        codes, first = np.unique(codes[order], return_index=True)
-        distinct = decode(codes, width)
-        labels = split_last(distinct, times[order][first])
-    else:
-        distinct = decode(np.unique(codes), width)
-        labels = split_random(distinct[:, 0], split.validation, split.test, split.seed)
-    parts = {part: distinct[labels == label] for label, part in enumerate(SPLITS)}
-    return parts, len(pairs) - len(distinct)
-
-
-def _nodes(
-    kind: Literal["user", "bundle", "item"],
-    index: pl.DataFrame,
-    names: Path | None,
-    columns: Mapping[str, str] | None = None,
-) -> tuple[Nodes, int]:
-    """The nodes with their ids and, where a table gives them, names; and how many names found no node."""
-    ids = tuple(index["id"].to_list())
-    if names is None:
-        return Nodes(kind, len(ids), ids), 0
-    table = read_table(f"{kind}_names", names, columns or {})
-    by_id = pl.DataFrame({"id": table.ids(kind), "name": table.texts("name")})
-    by_id = by_id.unique("id", keep="first", maintain_order=True)
-    joined = index.join(by_id, on="id", how="left", maintain_order="left")
-    spare = by_id.join(index, on="id", how="anti").height
-    return Nodes(kind, len(ids), ids, tuple(joined["name"].to_list())), spare
+def _faulty_lines(content: bytes, separator: str) -> Iterator[str]:
+    """What is wrong with a text table, line by line."""
+    lines = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            yield f", line {number}: bytes that are not UTF-8 text; save the file as UTF-8"
+    rows = csv.reader(lines, delimiter=separator)
+    try:
+        header = next(rows, [])
+        for row in rows:
+            if row and len(row) != len(header):
+                yield f", line {rows.line_num}: {len(row)} columns, but the header has {len(header)}"
+    except csv.Error as error:
+        yield f", line {rows.line_num}: {error}"

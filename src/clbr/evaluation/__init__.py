@@ -1,1 +1,1 @@
-"""Ranking, metrics, and the protocol that joins them."""
+"""Evaluation: ranking, metrics, the protocol that combines them, and significance tests."""

@@ -1,7 +1,7 @@
-"""Metrics of rankings, user by user.
+"""Ranking metrics, one value per user.
 
-`hits` is an (n, K) array: whether the bundle at each place of a user's ranking is one she chose.
-`relevant` is (n,): how many she chose in all. Every function looks at the first k places.
+`hits` is an (n, K) array: whether the bundle at each rank of a user's list is relevant (a pair of the split).
+`relevant` is (n,): the user's number of relevant bundles. Every function uses the first k ranks.
 """
 
 from collections.abc import Callable
@@ -15,35 +15,35 @@ Counts = NDArray[np.int64]
 PerUser = NDArray[np.float64]
 Headline = Literal["recall@20", "ndcg@20", "recall@40", "ndcg@40"]
 HEADLINE: tuple[Headline, ...] = get_args(Headline)
-"""What the literature reports."""
+"""The metrics that papers report."""
 
 
 def recall(hits: Hits, relevant: Counts, k: int) -> PerUser:
-    """hits / relevant: the share of her bundles that were found."""
+    """Return hits / relevant: the share of the relevant bundles that are in the top k."""
     return np.asarray(hits[:, :k].sum(axis=1) / relevant)
 
 
 def ndcg(hits: Hits, relevant: Counts, k: int) -> PerUser:
-    """DCG / ideal DCG, with DCG = sum over hits of 1 / log2(place + 1); the ideal is cut at k too."""
-    places = min(k, max(hits.shape[1], int(relevant.max(initial=0))))
-    discounts = 1 / np.log2(np.arange(2, places + 2))
-    ideal = np.concatenate([[0.0], np.cumsum(discounts)])[np.minimum(relevant, places)]
+    """Return DCG / ideal DCG, with DCG = sum over hits of 1 / log2(rank + 1). The ideal list is cut at k, too."""
+    ranks = min(k, max(hits.shape[1], int(relevant.max(initial=0))))
+    discounts = 1 / np.log2(np.arange(2, ranks + 2))
+    ideal = np.concatenate([[0.0], np.cumsum(discounts)])[np.minimum(relevant, ranks)]
     return np.asarray(hits[:, :k] @ discounts[: hits[:, :k].shape[1]] / ideal)
 
 
 def hit_rate(hits: Hits, relevant: Counts, k: int) -> PerUser:
-    """1 if anything was found, else 0."""
+    """Return 1 if there is a hit, else 0."""
     return np.asarray(hits[:, :k].any(axis=1), dtype=np.float64)
 
 
 def mrr(hits: Hits, relevant: Counts, k: int) -> PerUser:
-    """1 / the place of the first hit, 0 without one."""
+    """Return 1 / the rank of the first hit, or 0 without a hit."""
     found = hits[:, :k]
     return np.where(found.any(axis=1), 1 / (found.argmax(axis=1) + 1), 0.0)
 
 
 def average_precision(hits: Hits, relevant: Counts, k: int) -> PerUser:
-    """Sum over hits of precision at their place, / min(relevant, k). Its mean over users is MAP."""
+    """Return the sum over hits of the precision at their rank, / min(relevant, k). Its mean over users is MAP."""
     found = hits[:, :k]
     precision = np.cumsum(found, axis=1) / np.arange(1, found.shape[1] + 1)
     return np.asarray((precision * found).sum(axis=1) / np.minimum(relevant, k))
@@ -59,13 +59,13 @@ METRICS: dict[str, Callable[[Hits, Counts, int], PerUser]] = {
 
 
 def average_popularity(ranking: Counts, popularity: Counts, k: int) -> PerUser:
-    """The mean number of training users of the bundles recommended to each user."""
+    """Return the mean number of training users of the bundles recommended to each user."""
     shown = ranking[:, :k] >= 0
     counts = np.where(shown, popularity[ranking[:, :k]], 0)
     return np.asarray(counts.sum(axis=1) / np.maximum(shown.sum(axis=1), 1))
 
 
 def coverage(ranking: Counts, bundles: int, k: int) -> float:
-    """The share of all bundles that are recommended to anyone."""
+    """Return the share of all bundles that are recommended to at least one user."""
     shown = np.unique(ranking[:, :k])
     return int((shown >= 0).sum()) / bundles

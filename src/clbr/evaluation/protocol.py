@@ -1,8 +1,8 @@
-"""The protocol: full ranking over all bundles, training pairs left out, users without a test pair left out."""
+"""Evaluation protocol: rank all bundles, exclude training pairs, average over the users with pairs in the split."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +12,42 @@ from clbr.data.pairs import Pairs, contains, decode, distinct, encode
 from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
-from clbr.models.base import Recommender
+from clbr.models.base import Scorer
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What a recommender achieved on a split: per-user values (for significance tests) and their means."""
+    """Metrics of a scorer on a split: one value per user (for significance tests) and their means."""
 
     split: str
     users: NDArray[np.int64]
+    """Indices of the evaluated users, sorted."""
     per_user: dict[str, PerUser]
     means: dict[str, float]
     ranking: NDArray[np.int64]
-    """Each user's best bundles, as many as the largest K, best first; -1 where there are no more."""
+    """The top bundles of each user, as many as the largest K, best first; -1 where there are no more."""
+    baseline: tuple[str, dict[str, float]] | None = None
+    """Name and means of the best baseline on the same split, if it was evaluated."""
 
     def found(self, pairs: Pairs, k: int) -> NDArray[np.bool_]:
-        """For each pair of an evaluated user whether the bundle is among her first k."""
+        """Return for each pair of an evaluated user whether the bundle is in the user's top k."""
         shown = self.ranking[np.searchsorted(self.users, pairs[:, 0]), :k]
         return np.asarray((shown == pairs[:, 1:2]).any(axis=1))
+
+    def to_frame(self, backend: str = "polars") -> Any:
+        """Return a frame ("polars" or "pandas") with a row per metric: metric, value.
+
+        If `baseline` is set, the columns baseline (its name) and baseline_value follow; a metric that the baseline has
+        no value for gets None.
+        """
+        from clbr.data.frames import make_frame
+
+        columns: dict[str, list[Any]] = {"metric": list(self.means), "value": list(self.means.values())}
+        if self.baseline is not None:
+            name, means = self.baseline
+            columns["baseline"] = [name] * len(self.means)
+            columns["baseline_value"] = [means.get(metric) for metric in self.means]
+        return make_frame(columns, backend)
 
     def __getitem__(self, metric: str) -> float:
         return self.means[metric]
@@ -40,7 +58,7 @@ class Evaluation:
 
 
 def evaluate(
-    recommender: Recommender,
+    scorer: Scorer,
     dataset: BundleDataset,
     *,
     split: Literal["validation", "test"],
@@ -48,29 +66,26 @@ def evaluate(
     mask_validation: bool = False,
     masked: Pairs | None = None,
     block: int | None = None,
-    progress: Callable[[int], None] = lambda users: None,
+    on_progress: Callable[[int], None] = lambda users: None,
 ) -> Evaluation:
-    """Rank all bundles for every user with a pair in `split` and score the top of the ranking.
+    """Rank all bundles for every user with a pair in `split` and compute metrics of the top of the ranking.
 
-    Metrics are named "recall@20" and so on. Training pairs are never recommended, nor are those that are `masked`
-    besides; with `mask_validation` validation pairs are not either when testing (published figures leave them in).
+    Metrics are named "recall@20" and so on, for each K in `ks`. Training pairs and pairs in `masked` are never
+    recommended. With `mask_validation`, validation pairs are not recommended on test either (published figures do not
+    mask them). `block` is the number of users ranked at once; `on_progress(done)` is called after each block.
     """
     ks = sorted(set(ks))
     if split not in ("validation", "test"):
-        raise InputError(f"cannot evaluate on '{split}': validation or test")
+        raise InputError(f"cannot evaluate on '{split}': expected validation or test", "split")
     if not ks or ks[0] < 1:
-        raise InputError("expected at least one K, each 1 or more")
+        raise InputError("expected at least one K, and every K at least 1", "ks")
     wanted = dataset.pairs(split)
     if not len(wanted):
         raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")
     bundles = len(dataset.bundles)
-    exclude, more = dataset.train, [masked] if masked is not None else []
-    if mask_validation and split == "test":
-        more.append(dataset.validation)
-    if more:
-        exclude = decode(distinct(encode(np.concatenate([exclude, *more]), bundles)), bundles)
     users, relevant = np.unique(wanted[:, 0].astype(np.int64), return_counts=True)
-    ranking = rank(recommender, users, ks[-1], exclude=exclude, block=block, progress=progress)
+    exclude = _excluded(dataset, dataset.validation if mask_validation and split == "test" else None, masked)
+    ranking = rank(scorer, users, ks[-1], exclude=exclude, block=block, on_progress=on_progress)
 
     codes = np.where(ranking >= 0, users[:, None] * bundles + ranking, -1)
     hits = contains(encode(wanted, bundles), codes.ravel()).reshape(ranking.shape)
@@ -79,3 +94,12 @@ def evaluate(
     means = {name: float(values.mean()) for name, values in per_user.items()}
     means |= {f"coverage@{k}": coverage(ranking, bundles, k) for k in ks}
     return Evaluation(split, users, per_user, means, ranking)
+
+
+def _excluded(dataset: BundleDataset, *more: Pairs | None) -> Pairs:
+    """Return the training pairs and further pairs, sorted and each once."""
+    further = [pairs for pairs in more if pairs is not None]
+    if not further:
+        return dataset.train
+    bundles = len(dataset.bundles)
+    return decode(distinct(encode(np.concatenate([dataset.train, *further]), bundles)), bundles)

@@ -1,4 +1,4 @@
-"""The best bundles of each user, in blocks of bounded memory."""
+"""Top-k bundles of each user, computed in blocks to bound memory."""
 
 from collections.abc import Callable
 
@@ -9,59 +9,59 @@ from torch import Tensor
 
 from clbr.data.pairs import Pairs, in_order, row_pointers
 from clbr.errors import InputError
-from clbr.models.base import Recommender
+from clbr.models.base import Scorer
 
 BLOCK_SCORES = 8_000_000
-"""Scores held at once unless told otherwise: 32 MB, and as much again while they are compared."""
+"""Number of scores per block by default: 32 MB, and as much again while the best are found."""
 
 
 def rank(
-    recommender: Recommender,
+    scorer: Scorer,
     users: NDArray[np.int64],
     k: int,
     *,
     exclude: Pairs,
     block: int | None = None,
-    progress: Callable[[int], None] = lambda users: None,
+    on_progress: Callable[[int], None] = lambda users: None,
 ) -> NDArray[np.int64]:
-    """For each user her k best bundles (all, if there are fewer), best first: (n, k), -1 where none is left.
+    """Return the k best bundles of each user (all, if there are fewer), best first: (n, k), -1 where none is left.
 
-    `exclude` holds the sorted pairs that are not to be recommended. Of equal scores the lower bundle id
-    comes first, whatever the block (the number of users at a time). `progress` hears how many are done.
+    `exclude` holds sorted pairs that are never recommended. Of equal scores the lower bundle index comes first. `block`
+    is the number of users per block; it does not change the result. `on_progress(done)` is called after each block.
     """
     if k < 1:
-        raise InputError(f"top {k}: expected at least 1")
+        raise InputError(f"top {k}: expected at least 1", "k")
     if not in_order(exclude[:, 0], exclude[:, 1]):
-        raise InputError("the pairs to exclude must be sorted, each there once")
+        raise InputError("the pairs to exclude must be sorted by user, then bundle, without duplicates")
     users = np.asarray(users, np.int64)
     if not len(users):
         return np.empty((0, k), np.int64)
-    bundles = recommender.scores(torch.from_numpy(users[:1])).shape[1]
+    bundles = scorer.scores(torch.from_numpy(users[:1])).shape[1]
     block, k = block or max(1, BLOCK_SCORES // bundles), min(k, bundles)
     rows = int(max(users.max(initial=-1), exclude[:, 0].max(initial=-1))) + 1
     pointers = row_pointers(exclude[:, 0], rows)
     ranking = np.empty((len(users), k), np.int64)
     for start in range(0, len(users), block):
         ids = users[start : start + block]
-        scores = recommender.scores(torch.from_numpy(ids)).clone(memory_format=torch.contiguous_format)
+        scores = scorer.scores(torch.from_numpy(ids)).clone(memory_format=torch.contiguous_format)
         row, column = _excluded(ids, pointers, exclude)
         scores[row, column] = -torch.inf
         ranking[start : start + len(ids)] = top(scores, k).cpu().numpy()
-        progress(start + len(ids))
+        on_progress(start + len(ids))
     return ranking
 
 
 def top(scores: Tensor, k: int) -> Tensor:
-    """The columns of each row's k highest scores, equal ones by lower column, -1 in place of -inf.
+    """Return the columns of the k highest scores of each row, lower columns first among equal scores, -1 for -inf.
 
-    torch.topk alone breaks ties by chance; a full stable sort is thirty times slower.
+    torch.topk alone breaks ties in no fixed order, and a full stable sort is thirty times slower.
     """
     values, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
     if values.isnan().any():
-        raise InputError("the model gives scores that are not numbers (NaN); nothing can be ranked by them")
+        raise InputError("the model gives scores that are not numbers (NaN), so bundles cannot be ranked")
     last = values[:, k - 1 : k]  # (n, 1)
     if values.shape[1] > k:
-        tied = (values[:, k:] == last).squeeze(1).nonzero().squeeze(1)  # the cut goes through equal scores
+        tied = (values[:, k:] == last).squeeze(1).nonzero().squeeze(1)  # ranks k and k + 1 have equal scores
         values, columns = values[:, :k], columns[:, :k]
         if len(tied):
             columns[tied] = _lowest_of_equal(scores[tied], last[tied], values[tied], columns[tied])
@@ -72,21 +72,21 @@ def top(scores: Tensor, k: int) -> Tensor:
 
 
 def _lowest_of_equal(scores: Tensor, last: Tensor, values: Tensor, columns: Tensor) -> Tensor:
-    """Fill the places that go to scores equal to `last` with the lowest columns that have it."""
-    above = (values > last).sum(dim=1)  # these places are certain
+    """Fill the ranks of scores equal to `last` with the lowest columns that have this score."""
+    above = (values > last).sum(dim=1)  # these ranks are settled
     row, column = (scores == last).nonzero(as_tuple=True)  # ordered by row, then column
     counts = torch.bincount(row, minlength=len(scores))
-    turn = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
-    keep = turn < (values.shape[1] - above)[row]
+    position = torch.arange(len(row), device=row.device) - (counts.cumsum(0) - counts)[row]
+    keep = position < (values.shape[1] - above)[row]
     filled = columns.clone()
-    filled[row[keep], (above[row] + turn)[keep]] = column[keep]
+    filled[row[keep], (above[row] + position)[keep]] = column[keep]
     return filled
 
 
 def _excluded(
     users: NDArray[np.int64], pointers: NDArray[np.int64], exclude: Pairs
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where in a block of scores the excluded pairs stand."""
+    """Return the rows and columns of the excluded pairs in a block of scores."""
     lengths = pointers[users + 1] - pointers[users]
     row = np.repeat(np.arange(len(users)), lengths)
     offset = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)

@@ -1,4 +1,4 @@
-"""Is a difference more than chance? Over users and over seeds, both ways, corrected for the number of comparisons."""
+"""Significance tests of differences between models, over users and seeds, two-sided, with Holm's correction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,34 +12,35 @@ from clbr.evaluation.metrics import PerUser
 from clbr.evaluation.protocol import Evaluation
 
 ONE_SEED = "one seed: these trained models, nothing about others"
-"""What a test user by user can say where there is no spread over seeds to go by."""
+"""What a paired test over users can say when one model has a single seed: its spread over seeds is unknown."""
 Values = NDArray[np.float64]
-"""(seeds, users): a metric of one contender."""
+"""(seeds, users): the values of one metric of one model."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A contender beside the baseline in one metric."""
+    """The difference between a model (the contender) and the first model (the baseline) in one metric."""
 
     contender: str
     metric: str
     baseline_mean: float
     mean: float
     p: float
-    """Two-sided, corrected (Holm) over all comparisons made together."""
+    """Two-sided p-value, corrected (Holm) over all comparisons made together."""
     one_seed: bool
-    """Either has a single seed: p is user by user and speaks of these trained models alone."""
+    """Either has a single seed: p is from a paired test over users and holds for these trained models only."""
 
     @property
     def difference(self) -> float:
-        """By how much the contender's mean is higher."""
+        """The contender's mean minus the baseline's mean."""
         return self.mean - self.baseline_mean
 
 
 def compare(groups: Mapping[str, Sequence[Evaluation]], metrics: Sequence[str]) -> list[Comparison]:
-    """Every group but the first against the first, in each metric.
+    """Compare every group with the first one, in each metric.
 
-    A group is one contender's evaluations, a seed each. All must have been evaluated on the same users.
+    A group is the evaluations of one model, one per seed. Raises an `InputError` if they are not on the same users and
+    split.
     """
     (baseline, first), *rest = groups.items()
     users = first[0].users
@@ -59,37 +60,37 @@ def compare(groups: Mapping[str, Sequence[Evaluation]], metrics: Sequence[str]) 
 
 
 def difference_p(one: Values, other: Values) -> float | None:
-    """The two-sided p-value of the difference of two means over users and seeds; None if either has one seed.
+    """Return the two-sided p-value of the difference of two means over users and seeds; None if either has one seed.
 
-    Chance comes in twice: other users (paired, over the users' means of their seeds), and other seeds, which shift all
-    users together (s, pooled over the two). SE^2 = SE^2 over users + s^2 (1/k1 + 1/k2), and t has the degrees of
-    freedom of Welch and Satterthwaite.
+    There are two sources of variance: users (paired differences of each user's mean over seeds), and seeds, which shift
+    all users together (standard deviation s, pooled over both models). SE^2 = SE^2 over users + s^2 (1/k1 + 1/k2), and
+    t has the degrees of freedom of Welch and Satterthwaite.
     """
     (k1, users), k2 = one.shape, len(other)
     if min(k1, k2) < 2:
         return None
-    apart = one.mean(axis=0) - other.mean(axis=0)
-    if users < 2 or not apart.any():
+    differences = one.mean(axis=0) - other.mean(axis=0)
+    if users < 2 or not differences.any():
         return 1.0
     freedom = k1 + k2 - 2
     pooled = ((k1 - 1) * one.mean(axis=1).var(ddof=1) + (k2 - 1) * other.mean(axis=1).var(ddof=1)) / freedom
-    by_users, by_seeds = apart.var(ddof=1) / users, pooled * (1 / k1 + 1 / k2)
-    if by_users + by_seeds == 0:
+    from_users, from_seeds = differences.var(ddof=1) / users, pooled * (1 / k1 + 1 / k2)
+    if from_users + from_seeds == 0:
         return 0.0
-    error = by_users + by_seeds
-    satterthwaite = error**2 / (by_users**2 / (users - 1) + by_seeds**2 / freedom)
-    return float(2 * t.sf(abs(apart.mean()) / error**0.5, satterthwaite))
+    error = from_users + from_seeds
+    satterthwaite = error**2 / (from_users**2 / (users - 1) + from_seeds**2 / freedom)
+    return float(2 * t.sf(abs(differences.mean()) / error**0.5, satterthwaite))
 
 
 def paired_p(one: PerUser, other: PerUser) -> float:
-    """The two-sided p-value of a paired t-test; 1 where nothing differs, or where there is but one value to go by."""
+    """Return the two-sided p-value of a paired t-test; 1 if the values are equal or there is only one."""
     if len(one) < 2 or np.array_equal(one, other):
         return 1.0
     return float(ttest_rel(one, other).pvalue)
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: the chance of any false finding stays below the level."""
+    """Apply Holm's step-down correction, which bounds the probability of any false finding by the level."""
     order = np.argsort(p, kind="stable")
     stepped = np.asarray(p)[order] * np.arange(len(p), 0, -1)
     corrected = np.empty(len(p))

@@ -1,1 +1,1 @@
-"""Experiments: a specification, its cells, what they came to, and the report."""
+"""Experiments: specifications of models, training variants and seeds; their cells, how they are run, their reports."""

@@ -1,4 +1,4 @@
-"""Cells: what a specification comes to, one training each. Equal cells of different specifications are one."""
+"""Cells: the trainings of a specification. Equal cells of different specifications are the same cell."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -7,17 +7,18 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from clbr.config import nearest
+from clbr.config import Config, nearest
+from clbr.counterfactual.config import ViewsConfig
 from clbr.errors import InputError, found_in
-from clbr.experiments.spec import SHARE, Point, Spec
+from clbr.experiments.spec import SHARE, Point, Spec, Variant
+from clbr.models.base import ClosedForm
 from clbr.models.registry import find_model
-from clbr.training.config import RunConfig, compose
-from clbr.training.presets import data_preset
+from clbr.training.config import RunConfig, TrainConfig, compose
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One training: settings and seed on a share of the training pairs of a data set."""
+    """One training: settings and seed, on a share of the training pairs of a data set."""
 
     config: RunConfig
     share: float
@@ -25,34 +26,49 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """A name that tells it from every other cell, and is the same wherever it stands.
+        """A name that depends on the values of all settings, the seed, the share and the data, and on nothing else.
 
-        Made of what is not as by default: a setting that the package learns later does not rename old cells.
+        Values that equal the default are left out of the hash, so that a setting added to the package later does not
+        rename older cells.
         """
         config = self.config
-        told: dict[str, Any] = config.model_dump(mode="json", exclude={"data", "settings"}, exclude_defaults=True)
-        settings = find_model(config.model).settings.make(config.settings)
-        told |= {"settings": settings.model_dump(mode="json", exclude_defaults=True)}
-        told |= {"share": self.share, "fingerprint": self.fingerprint}
-        known = sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-        return f"{self.config.model}-{self.config.paradigm}-{self.config.seed}-{known[:12]}"
+        model = find_model(config.model).config_class
+        content = {
+            "model": config.model,
+            "paradigm": config.paradigm,
+            "seed": config.seed,
+            "settings": _non_defaults(model.make(config.settings), model),
+            "train": _non_defaults(config.train, TrainConfig),
+            "views": _non_defaults(config.views, ViewsConfig) if config.views else None,
+            "share": self.share,
+            "fingerprint": self.fingerprint,
+        }
+        digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return f"{config.model}-{config.paradigm}-{config.seed}-{digest[:12]}"
 
-    @property
-    def judge(self) -> "Cell | None":
-        """The cell of the original way that judges this one's pairs, if any does."""
+    @cached_property
+    def selection_cell(self) -> "Cell | None":
+        """The cell that trains the selection model for this one's views; None if no selection model is needed."""
         views = self.config.views
         if views is None or not views.within(find_model(self.config.model).relations).needs_selection:
             return None
-        plain = self.config.model_copy(update={"paradigm": "original", "views": None})
-        return Cell(plain, self.share, self.fingerprint)
+        original = self.config.model_copy(update={"paradigm": "original", "views": None})
+        return Cell(original, self.share, self.fingerprint)
+
+
+def _non_defaults(config: Config, base: type[Config]) -> dict[str, Any]:
+    """Return the values that differ from the defaults of `base`; a subclass with other defaults gives the same."""
+    defaults = base().model_dump(mode="json")
+    values = config.model_dump(mode="json")
+    return {name: value for name, value in values.items() if name not in defaults or value != defaults[name]}
 
 
 @dataclass(frozen=True)
 class VariantCell:
-    """A cell at its place in a specification."""
+    """A cell as part of a specification: its variant, and its values of the varied settings."""
 
     cell: Cell
-    arm: str
+    variant: str
     point: Point
 
     @property
@@ -61,67 +77,83 @@ class VariantCell:
         return self.cell.config.model
 
 
-def expand(spec: Spec, data: str, fingerprint: str, name: str) -> list[VariantCell]:
-    """Every cell of a specification on a data set, seed by seed: the first seeds of all come first."""
-    placed = []
+def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[VariantCell]:
+    """Return every cell of a specification on a data set (its folder, checksum and name), ordered by seed."""
+    cells = []
     for seed in range(spec.seeds):
         for model in spec.models:
-            preset = spec.preset or data_preset(model, name)
-            for arm_name, arm in spec.arms.items():
-                if model not in (arm.models or spec.models):
+            for name, variant in spec.variants.items():
+                if model not in (variant.models or spec.models):
                     continue
-                for point in arm.points():
-                    changes = arm.settings | _spread(point)
-                    share = changes.pop(SHARE, 1.0)
-                    with found_in(f"arm {arm_name}"):
-                        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-                            raise InputError(f"share {share}: expected a number above 0, 1 at most")
-                        config = compose(data, model, preset=preset, changes=changes, seed=seed, paradigm=arm.paradigm)
-                    placed.append(VariantCell(Cell(config, float(share), fingerprint), arm_name, point))
-    return placed
+                for point in variant.points():
+                    with found_in(f"variant {name}"):
+                        changes, share = _changes(model, variant, point)
+                        config = compose(
+                            data,
+                            model,
+                            preset=spec.preset,
+                            data_name=data_name,
+                            changes=changes,
+                            seed=seed,
+                            paradigm=variant.paradigm,
+                        )
+                    cells.append(VariantCell(Cell(config, share, fingerprint), name, point))
+    return cells
 
 
-def _spread(point: Point) -> dict[str, Any]:
-    """A key of a point may name several settings: a+b."""
-    return {key: value for keys, value in point.items() for key in keys.split("+")}
+def _changes(model: str, variant: Variant, point: Point) -> tuple[dict[str, Any], float]:
+    """Return the settings of a variant at a point, and its share of the training pairs.
+
+    A closed-form model has no training, so that of the training settings only the metric applies to it.
+    """
+    varied = {name: value for key, value in point.items() for name in key.split("+")}
+    changes = variant.settings | varied
+    share = changes.pop(SHARE, 1.0)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise InputError(f"share {share}: expected a number above 0 and at most 1")
+    if issubclass(find_model(model), ClosedForm):
+        changes = {
+            key: value for key, value in changes.items() if key not in TrainConfig.model_fields or key == "metric"
+        }
+    return changes, float(share)
 
 
 def select(
-    placed: Sequence[VariantCell], models: Sequence[str], arms: Sequence[str], where: dict[str, list[Any]]
+    cells: Sequence[VariantCell], models: Sequence[str], variants: Sequence[str], where: dict[str, list[Any]]
 ) -> list[VariantCell]:
-    """Of the cells those of these models and arms, and whose points have one of these values; empty: no matter."""
+    """Return the cells of these models and variants whose points have these values; an empty filter takes all."""
     for what, wanted, known in (
-        ("model", models, {one.model for one in placed}),
-        ("arm", arms, {one.arm for one in placed}),
-        ("varied setting", list(where), {key for one in placed for key in one.point}),
+        ("model", models, {one.model for one in cells}),
+        ("variant", variants, {one.variant for one in cells}),
+        ("varied setting", list(where), {key for one in cells for key in one.point}),
     ):
         for name in wanted:
             if name not in known:
                 raise InputError(f"the specification has no {what} '{name}', {nearest(name, sorted(known))}")
     for key, values in where.items():
-        there = list(dict.fromkeys(str(one.point[key]) for one in placed if key in one.point))
+        varied = [one.point[key] for one in cells if key in one.point]
         for value in values:
-            if not any(one.point.get(key) == value for one in placed if key in one.point):
-                raise InputError(f"--where {key}={value}: no such value; {key} varies over {', '.join(there)}")
+            if value not in varied:
+                known_values = ", ".join(dict.fromkeys(map(str, varied)))
+                raise InputError(f"{key}={value}: no cell has this value; {key} varies over {known_values}", "where")
 
-    def wanted_point(point: Point) -> bool:
-        return all(point[key] in values for key, values in where.items() if key in point)
+    def is_selected(one: VariantCell) -> bool:
+        fits_point = all(one.point[key] in values for key, values in where.items() if key in one.point)
+        return (not models or one.model in models) and (not variants or one.variant in variants) and fits_point
 
-    found = [
-        one
-        for one in placed
-        if (not models or one.model in models) and (not arms or one.arm in arms) and wanted_point(one.point)
-    ]
-    if not found:
-        raise InputError("nothing of the specification is left: no cell is of these models, arms and values")
-    return found
+    selected = [one for one in cells if is_selected(one)]
+    if not selected:
+        raise InputError(
+            "no cell of the specification has these models, variants and values", "models", "variants", "where"
+        )
+    return selected
 
 
 def with_selection_cells(cells: Sequence[Cell]) -> Iterator[Cell]:
-    """The cells, each once, and before a cell with views the one that judges its pairs."""
+    """Yield the cells, each once, and before a cell with views the cell of its selection model."""
     seen: set[str] = set()
     for cell in cells:
-        for one in (cell.judge, cell):
+        for one in (cell.selection_cell, cell):
             if one is not None and one.key not in seen:
                 seen.add(one.key)
                 yield one

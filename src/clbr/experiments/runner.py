@@ -1,198 +1,144 @@
-"""Run the cells of a specification: which are pending, in which processes, and what came of them."""
+"""Run the cells of an experiment: which ones are pending, in which order, and how each of them ended."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Literal, Protocol
-
-import torch
+from typing import Literal
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
+from clbr.experiments.cell_run import run_cell
 from clbr.experiments.cells import Cell, VariantCell, with_selection_cells
 from clbr.experiments.store import Store
-from clbr.experiments.work import fail, work
+from clbr.files import lock
 from clbr.training.loop import Epoch
-from clbr.training.run import Callbacks, Counters, is_trained, locked
-from clbr.training.runtime import start_deaf, use_threads
-
-LOOK_SECONDS = 0.3
+from clbr.training.processes import Engine, Task, TaskLink, TaskResult
+from clbr.training.run import Callbacks, Counters, is_trained
 
 
 @dataclass(frozen=True)
-class News:
-    """What is heard of a cell: begun, an epoch further, or ended."""
+class CellEvent:
+    """A change of a cell: it started, finished an epoch, or ended."""
 
     cell: Cell
     state: Literal["running", "done", "stopped", "failed"]
     epoch: int = 0
     best: float | None = None
+    """The best value so far of the metric on validation."""
     error: str = ""
 
 
-class Scheduler(Protocol):
-    """Runs cells, each after the one it needs."""
-
-    def run(self, folder: Path, cells: Sequence[Cell], heard: Callable[[News], None], stop: Callable[[], bool]) -> None:
-        """Run the cells into the store in `folder`; asked to stop, leave them so that they can be gone on with."""
-
-
-class Local:
-    """So many processes at once on this machine, which share its threads evenly."""
-
-    def __init__(self, workers: int) -> None:
-        if workers < 1:
-            raise InputError(f"--workers {workers}: expected 1 or more")
-        self.workers = workers
-        self.threads = max(1, torch.get_num_threads() // workers)
-
-    def run(self, folder: Path, cells: Sequence[Cell], heard: Callable[[News], None], stop: Callable[[], bool]) -> None:
-        """A process for each cell: what it holds ends with it, and what kills it kills no other."""
-        context = get_context("spawn")
-        halt = context.Event()
-        waiting, running, lost = list(cells), list[_Running](), dict[str, str]()
-        try:
-            while waiting or running:
-                if stop():
-                    halt.set()
-                    waiting.clear()
-                while len(running) < self.workers and (cell := _next(waiting, running, lost, heard)):
-                    ours, theirs = context.Pipe(duplex=False)
-                    asked = (folder, cell, theirs, halt, self.threads, os.getpid())
-                    process = context.Process(target=_run, args=asked, daemon=True)
-                    start_deaf(process)
-                    theirs.close()  # so that its end is heard
-                    running.append(_Running(cell, process, ours, News(cell, "running")))
-                    heard(running[-1].last)
-                wait([one.pipe for one in running], LOOK_SECONDS)
-                ended = [one for one in running if one.listen(heard)]
-                running = [one for one in running if one not in ended]
-                lost |= {one.cell.key: one.last.error for one in ended if one.last.state != "done"}
-        except KeyboardInterrupt:  # at once: what is lost is done again
-            for one in running:
-                one.process.terminate()
-            raise
-        finally:
-            halt.set()
-            for one in running:
-                one.process.join()
-
-
-@dataclass
-class _Running:
-    """A cell at work, and the last that was heard of it."""
-
-    cell: Cell
-    process: BaseProcess
-    pipe: "Connection[None, News]"
-    last: News
-
-    def listen(self, heard: Callable[[News], None]) -> bool:
-        """Pass on what it says; whether it has ended."""
-        try:
-            while self.pipe.poll():
-                self.last = self.pipe.recv()
-                heard(self.last)
-        except EOFError:
-            self.process.join()
-            if self.last.state == "running":
-                self.last = News(self.cell, "failed", error=f"its process ended early ({self.process.exitcode})")
-                heard(self.last)
-            return True
-        return False
-
-
-def _next(
-    waiting: list[Cell], running: list[_Running], lost: dict[str, str], heard: Callable[[News], None]
-) -> Cell | None:
-    """Take the first cell whose judge is not still to come; those whose judge is lost, and why, are given up."""
-    to_come = {cell.key for cell in waiting} | {one.cell.key for one in running}
-    for cell in list(waiting):
-        judge = cell.judge.key if cell.judge else None
-        if judge in to_come:
-            continue
-        waiting.remove(cell)
-        if judge not in lost:
-            return cell
-        lost[cell.key] = f"{judge}, which was to judge its pairs, failed: {lost[judge]}"
-        heard(News(cell, "failed", error=lost[cell.key]))
-    return None
-
-
-def _run(folder: Path, cell: Cell, pipe: "Connection[News, None]", halt: Event, threads: int, parent: int) -> None:
-    """A process's life; it ends with its parent, too."""
-    use_threads(threads)
-
-    def tell(news: News) -> None:
-        with suppress(BrokenPipeError):  # nobody listens where the parent was killed
-            pipe.send(news)
-
-    def told(epoch: Epoch, counters: Counters) -> None:
-        tell(News(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
-
-    hooks = Callbacks(epoch=told, stop=lambda: halt.is_set() or os.getppid() != parent)
-    try:
-        tell(News(cell, "done" if work(Store(folder), cell, hooks) else "stopped"))
-    except Exception as error:  # whatever it is, it is this cell's affair, and the others go on
-        why = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        tell(News(cell, "failed", error=why))
+OnEvent = Callable[[CellEvent], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How many cells are done now, and what went wrong with the others."""
+class RunSummary:
+    """The number of cells that are done, out of `total`, and the errors of the failed ones by key."""
 
     done: int
-    of: int
+    total: int
     failed: dict[str, str]
 
 
-def pending(store: Store, placed: Sequence[VariantCell]) -> list[Cell]:
-    """The cells to run, each once, after its judge. A judge that is done but has lost its weights runs again."""
-    wanted = [one.cell for one in placed if not store.is_done(one.cell)]
-    needed = {cell.judge.key for cell in wanted if cell.judge}
+def run_cells(
+    folder: Path,
+    dataset: BundleDataset,
+    cells: Sequence[VariantCell],
+    engine: Engine,
+    on_event: OnEvent = lambda event: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> RunSummary:
+    """Run the cells that are not done yet, into the store in `folder`.
+
+    A cell that fails is recorded with its error, and the others continue. `engine` is `ProcessPool(workers)`, or
+    anything else with the same `run`.
+    """
+    store = Store(folder).open(dataset)
+    with lock(folder):
+        queue = CellQueue(store, pending(store, cells), on_event)
+        engine.run(queue.next_task, queue.on_end, queue.on_message, should_stop)
+        records = {one.cell.key: store.read(one.cell) for one in cells}
+    failed = {key: record.error for key, record in records.items() if record and record.state == "failed"}
+    failed |= {key: error for key, error in queue.failed.items() if key in records}
+    done = [key for key, record in records.items() if record and record.state == "done"]
+    return RunSummary(len(done), len(records), failed)
+
+
+def pending(store: Store, cells: Sequence[VariantCell]) -> list[Cell]:
+    """Return the cells to run, each once, and each after the cell of its selection model.
+
+    A selection model that is done but has lost its weights is trained again.
+    """
+    missing = [one.cell for one in cells if not store.is_done(one.cell)]
+    needed = {cell.selection_cell.key for cell in missing if cell.selection_cell}
     return [
         cell
-        for cell in with_selection_cells(wanted)
-        if not store.is_done(cell) or (cell.key in needed and not _can_judge(store.run(cell)))
+        for cell in with_selection_cells(missing)
+        if not store.is_done(cell) or (cell.key in needed and not _has_weights(store.run_folder(cell)))
     ]
 
 
-def _can_judge(folder: Path) -> bool:
-    with suppress(InputError):  # what is damaged is told by the cell itself, once it is run
-        return is_trained(folder)
+def _has_weights(run: Path) -> bool:
+    with suppress(InputError):  # a damaged run raises the error again when its cell is run
+        return is_trained(run)
     return False
 
 
-def run(
-    folder: Path,
-    dataset: BundleDataset,
-    placed: Sequence[VariantCell],
-    scheduler: Scheduler,
-    heard: Callable[[News], None] = lambda news: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Outcome:
-    """Run what is not done yet; a cell that fails is kept with its error, and the rest go on."""
-    store = Store(folder).open(dataset)
-    with locked(folder):
-        cells, broken = pending(store, placed), dict[str, str]()
+class CellQueue:
+    """The cells to run, in order. A cell is ready once the cell of its selection model has ended."""
 
-        def hear(news: News) -> None:
-            if news.state == "failed" and not store.is_done(news.cell):  # a judge that was done stays so
-                broken[news.cell.key] = news.error
-                with suppress(InputError):  # a full disk keeps nothing, not even that; the rest go on all the same
-                    fail(store, news.cell, news.error)
-            heard(news)
+    def __init__(self, store: Store, cells: Sequence[Cell], on_event: OnEvent) -> None:
+        self.store, self.on_event = store, on_event
+        self.waiting = list(cells)
+        self.unfinished = {cell.key for cell in cells}
+        self.errors: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
+        """Errors of the cells that have no results."""
 
-        scheduler.run(folder, cells, hear, stop)
-        wanted = {one.cell.key: store.read(one.cell) for one in placed}
-    failed = {key: record.error for key, record in wanted.items() if record and record.state == "failed"}
-    failed |= {key: error for key, error in broken.items() if key in wanted}
-    done = [key for key, record in wanted.items() if record and record.state == "done"]
-    return Outcome(len(done), len(wanted), failed)
+    def next_task(self) -> Task | None:
+        """Take the first cell that is ready; None if there is none. Cells whose selection model failed fail, too."""
+        for cell in list(self.waiting):
+            selection = cell.selection_cell.key if cell.selection_cell else None
+            if selection in self.unfinished:
+                continue
+            self.waiting.remove(cell)
+            if selection in self.errors:
+                self._fail(cell, f"its selection model {selection} failed: {self.errors[selection]}")
+                continue
+            self.on_event(CellEvent(cell, "running"))
+            return Task(run_cell_task, (self.store.folder, cell))
+        return None
+
+    def on_message(self, task: Task, event: CellEvent) -> None:
+        """Pass on an event that a running cell has sent."""
+        self.on_event(event)
+
+    def on_end(self, task: Task, result: TaskResult) -> None:
+        """Note how a cell has ended: its task returned whether it is done, or failed with an error."""
+        _, cell = task.arguments
+        if result.error:
+            self._fail(cell, result.error)
+        elif result.value:
+            self.unfinished.discard(cell.key)
+            self.on_event(CellEvent(cell, "done"))
+        else:
+            self.on_event(CellEvent(cell, "stopped"))
+
+    def _fail(self, cell: Cell, error: str) -> None:
+        self.unfinished.discard(cell.key)
+        self.errors[cell.key] = error
+        if not self.store.is_done(cell):  # a selection model that was done keeps its record
+            self.failed[cell.key] = error
+            with suppress(InputError):  # nothing can be written to a full disk; the other cells continue
+                self.store.write_failure(cell, error)
+        self.on_event(CellEvent(cell, "failed", error=error))
+
+
+def run_cell_task(link: TaskLink, folder: Path, cell: Cell) -> bool:
+    """Run a cell into the store in `folder`, with a `CellEvent` sent after each epoch. Return whether it is done."""
+
+    def on_epoch(epoch: Epoch, counters: Counters) -> None:
+        link.send(CellEvent(cell, "running", epoch.number, counters.best if counters.best_epoch else None))
+
+    return run_cell(Store(folder), cell, Callbacks(on_epoch=on_epoch, should_stop=link.should_stop))

@@ -1,4 +1,4 @@
-"""A specification: a piece of evidence as models, arms and seeds, in one short TOML file."""
+"""Specification of an experiment: models, variants and seeds, in one TOML file."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -8,46 +8,47 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
+from clbr.counterfactual.strategy import STRATEGIES
 from clbr.errors import InputError, found_in
 from clbr.evaluation.metrics import HEADLINE, Headline
 from clbr.models.registry import find_model
-from clbr.training.config import PARADIGMS
 
 SHARE = "share"
-"""Varied like a setting: the share of the training pairs that is kept."""
+"""A setting of a variant besides those of model, training and views: the share of the training pairs that is used."""
 
 Point = dict[str, Any]
+"""Values of the varied settings, by name."""
 
 
-class Arm(Config):
-    """A way to train that is compared with others."""
+class Variant(Config):
+    """A training strategy with its settings: a row of an experiment."""
 
-    paradigm: str = Field("original", description="original, clbr or casr")
+    paradigm: str = Field("original", description="the training strategy: original, clbr or casr")
     settings: dict[str, Any] = Field(default_factory=dict, description="of model, training or views, by name")
     vary: list[dict[str, list[Any]]] = Field(
-        default_factory=list, description="tables of values: all combinations within one; a+b sets both"
+        default_factory=list, description="tables of values: all combinations within one table; a+b sets both"
     )
-    models: list[str] | None = Field(None, min_length=1, description="of the models those that have this arm; all")
+    models: list[str] | None = Field(None, min_length=1, description="the models with this variant; left out: all")
 
     @model_validator(mode="after")
-    def _is_sound(self) -> Self:
-        if self.paradigm not in PARADIGMS:
-            raise ValueError(f"unknown paradigm '{self.paradigm}', {nearest(self.paradigm, list(PARADIGMS))}")
-        _refuse_twice("models", self.models or [])
+    def _check_variant(self) -> Self:
+        if self.paradigm not in STRATEGIES:
+            raise ValueError(f"unknown paradigm '{self.paradigm}', {nearest(self.paradigm, list(STRATEGIES))}")
+        _check_distinct("models", self.models or [])
         for table in self.vary:
             if not table:
-                raise ValueError("an empty table in vary: give it a setting with values, or leave it out")
+                raise ValueError("vary has an empty table: give it a setting with values, or remove it")
             for key, values in table.items():
                 if not all(key.split("+")):
-                    raise ValueError(f"'{key}' varies: expected the name of a setting on each side of the +")
+                    raise ValueError(f"vary has the key '{key}': expected a setting's name on each side of the +")
                 if not values:
-                    raise ValueError(f"'{key}' varies over nothing: give it values")
-                _refuse_twice(f"the values of '{key}'", values)
-            _refuse_twice("settings that vary together", [name for key in table for name in key.split("+")])
+                    raise ValueError(f"vary has no values for '{key}': give at least one")
+                _check_distinct(f"values of '{key}'", values)
+            _check_distinct("settings in one table of vary", [name for key in table for name in key.split("+")])
         return self
 
     def points(self) -> list[Point]:
-        """Every combination of the varied values, each once; one empty point if nothing varies."""
+        """Return every combination of the varied values once; one empty point if nothing varies."""
         points: list[Point] = [] if self.vary else [{}]
         for table in self.vary:
             for values in product(*table.values()):
@@ -58,51 +59,61 @@ class Arm(Config):
 
 
 class Spec(Config):
-    """What is compared with what, and how it is shown."""
+    """What is compared, and how the report shows it."""
 
     title: str = Field(min_length=1, description="of the report")
     about: str = Field("", description="the question, in a sentence or two")
-    models: list[str] = Field(min_length=1, description="which models")
-    seeds: int = Field(10, ge=1, description="how many, counted from 0")
-    arms: dict[str, Arm] = Field(min_length=1, description="ways to train, by name")
-    baseline: str | None = Field(None, description="the arm that others are tested against; the first")
-    metrics: list[Headline] = Field(default_factory=lambda: list(HEADLINE), min_length=1, description="shown, on test")
-    figure: Literal["lines", "surface", "degrees", "embeddings"] | None = Field(None, description="what is drawn")
-    published: Literal["overall", "augmentation", "constraint"] | None = Field(
-        None, description="which of the paper's tables stands beside"
+    models: list[str] = Field(min_length=1, description="names of models")
+    seeds: int = Field(10, ge=1, description="number of seeds, counted from 0")
+    variants: dict[str, Variant] = Field(min_length=1, description="training strategies and settings, by name")
+    reference: str | None = Field(
+        None, description="the variant that the others are tested against; left out: the first"
     )
-    preset: str | None = Field(None, description="for every model; left out: the data set's, where there is one")
+    metrics: list[Headline] = Field(
+        default_factory=lambda: list(HEADLINE), min_length=1, description="metrics on test that the report shows"
+    )
+    figure: Literal["lines", "surface", "degrees", "embeddings"] | None = Field(
+        None, description="figure of the report"
+    )
+    published: Literal["overall", "augmentation", "constraint"] | None = Field(
+        None, description="table of the CLBR paper to compare with"
+    )
+    preset: str | None = Field(
+        None, description="preset of every model; left out: the one for the data set, if there is one; none: no preset"
+    )
 
     @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
-        _refuse_twice("models", self.models)
-        _refuse_twice("metrics", self.metrics)
-        for arm in self.arms.values():
-            for model in arm.models or ():
+    def _check_names(self) -> Self:
+        _check_distinct("models", self.models)
+        _check_distinct("metrics", self.metrics)
+        variants = self.variants.values()
+        for variant in variants:
+            for model in variant.models or ():
                 if model not in self.models:
-                    raise ValueError(f"an arm names the model '{model}', {nearest(model, self.models)}")
-        if self.baseline is not None and self.baseline not in self.arms:
-            raise ValueError(f"the baseline '{self.baseline}' is no arm, {nearest(self.baseline, list(self.arms))}")
-        if self.figure in ("lines", "surface") and not any(arm.vary for arm in self.arms.values()):
-            raise ValueError(f"figure '{self.figure}' shows what varies: give an arm something to vary")
-        if self.figure == "surface" and not any(len(table) == 2 for arm in self.arms.values() for table in arm.vary):
-            raise ValueError("figure 'surface' shows two settings together: give an arm a table of two to vary")
+                    raise ValueError(f"a variant names the model '{model}', {nearest(model, self.models)}")
+        if self.reference is not None and self.reference not in self.variants:
+            hint = nearest(self.reference, list(self.variants))
+            raise ValueError(f"the reference '{self.reference}' is not a variant, {hint}")
+        if self.figure in ("lines", "surface") and not any(variant.vary for variant in variants):
+            raise ValueError(f"figure '{self.figure}' shows varied settings: add vary to a variant")
+        if self.figure == "surface" and not any(len(table) == 2 for variant in variants for table in variant.vary):
+            raise ValueError("figure 'surface' shows two varied settings: add a table with two settings to vary")
         return self
 
     @property
-    def base(self) -> str:
-        """The arm that others are tested against."""
-        return self.baseline or next(iter(self.arms))
+    def reference_variant(self) -> str:
+        """The variant that the others are tested against."""
+        return self.reference or next(iter(self.variants))
 
 
-def _refuse_twice(what: str, values: Sequence[Any]) -> None:
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            raise ValueError(f"{what}: {value} is there twice; leave one out")
+def _check_distinct(what: str, values: Sequence[Any]) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"{what}: {value} is listed twice; remove one")
 
 
 def read_spec(path: Path) -> Spec:
-    """A specification, from its file; models and settings that are not known are refused here."""
+    """Read a specification from its file. Raises `InputError` for unknown keys and models."""
     if path.suffix != ".toml":
         raise InputError(f"{path}: expected a specification, a file that ends in .toml")
     spec = Spec.from_toml(path)

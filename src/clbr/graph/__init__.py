@@ -1,1 +1,1 @@
-"""The sparse engine: the graph of users, bundles and items, and operators on its nodes' vectors."""
+"""Sparse graph engine: the user-bundle-item graph, edits of its edges, and linear operators on node vectors."""

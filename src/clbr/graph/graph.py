@@ -1,4 +1,4 @@
-"""BundleGraph: three relations and the operators made of them, lazily, once, and kept."""
+"""BundleGraph: the edges of three relations, and the operators computed from them once and cached."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -10,50 +10,54 @@ from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, Relation, contains, encode
-from clbr.graph.edits import EdgeEdits
+from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.operators import Matrix, Operator, Pattern
 
-Made = TypeVar("Made", bound=Operator)
+AnyOperator = TypeVar("AnyOperator", bound=Operator)
 
 
 class Edges:
-    """One relation's edges. `mean`, `symmetric` and so on map right-hand vectors to left-hand ones."""
+    """Edges of one relation, between left nodes (rows) and right nodes (columns).
+
+    `plain`, `mean` and `symmetric` map right vectors to left vectors; `back_mean` and `back_symmetric` map left
+    vectors to right vectors. In the formulas A is the adjacency matrix and D_left, D_right are the degrees.
+    """
 
     def __init__(self, pairs: Pairs, shape: tuple[int, int], weights: Tensor | None = None) -> None:
         self.pairs, self.shape = pairs, shape
-        self.weights = weights  # None: every edge counts 1
+        self.weights = weights  # None: every edge has weight 1
 
     def __repr__(self) -> str:
         return f"Edges({len(self.pairs):,} of {self.shape[0]:,} x {self.shape[1]:,})"
 
     @cached_property
     def pattern(self) -> Pattern:
-        """Where the edges stand."""
+        """Sparsity pattern of A."""
         return Pattern.of(self.pairs, self.shape)
 
     @cached_property
     def plain(self) -> Matrix:
-        """A: the sum of the neighbours."""
+        """A: sum over the neighbours."""
         return Matrix(self.pattern, torch.ones(len(self.pairs)) if self.weights is None else self.weights)
 
     @cached_property
     def left_degrees(self) -> Tensor:
-        """How many edges each left node has."""
+        """Sum of the edge weights of each left node: the number of its edges if they are not weighted."""
         return self.plain.row_sums()
 
     @cached_property
     def right_degrees(self) -> Tensor:
-        """How many edges each right node has."""
+        """Sum of the edge weights of each right node: the number of its edges if they are not weighted."""
         return self.plain.T.row_sums()
 
     @cached_property
     def mean(self) -> Matrix:
-        """D_left^-1 A: the mean of the neighbours."""
+        """D_left^-1 A: mean over the neighbours of each left node."""
         return self.plain.scaled(left=power(self.left_degrees, -1))
 
     @cached_property
     def back_mean(self) -> Matrix:
-        """D_right^-1 A': for right nodes, the mean of their left neighbours."""
+        """D_right^-1 A': mean over the neighbours of each right node."""
         return self.plain.T.scaled(left=power(self.right_degrees, -1))
 
     @cached_property
@@ -63,37 +67,37 @@ class Edges:
 
     @property
     def back_symmetric(self) -> Matrix:
-        """The same towards the right nodes."""
+        """Transpose of `symmetric`."""
         return self.symmetric.T
 
     def without(self, left: Tensor, right: Tensor) -> "Edges":
-        """The edges with these pairs at weight 0; a pair that is no edge changes nothing."""
+        """Return the edges with these pairs at weight 0. Pairs that are not edges are ignored."""
         codes = encode(self.pairs, self.shape[1])
         wanted = left.cpu().numpy() * self.shape[1] + right.cpu().numpy()
-        at = np.searchsorted(codes, wanted[contains(codes, wanted)])
+        positions = np.searchsorted(codes, wanted[contains(codes, wanted)])
         weights = torch.ones(len(self.pairs)) if self.weights is None else self.weights.clone()
-        weights[torch.from_numpy(at)] = 0.0
+        weights[torch.from_numpy(positions)] = 0.0
         return self.reweighted(weights)
 
     def reweighted(self, weights: Tensor) -> "Edges":
-        """The same edges, each with a weight; the pattern is shared."""
-        again = Edges(self.pairs, self.shape, weights)
-        again.__dict__["pattern"] = self.pattern
-        return again
+        """Return the same edges with one weight per edge. The sparsity pattern is shared, not copied."""
+        edges = Edges(self.pairs, self.shape, weights)
+        edges.__dict__["pattern"] = self.pattern
+        return edges
 
 
 class BundleGraph:
-    """The user-bundle-item graph. It is an argument of a model, never a part of it, and never changes."""
+    """User-bundle-item graph. It is immutable, and an argument of a model, never a part of it."""
 
     def __init__(self, ub: Edges, ui: Edges, bi: Edges) -> None:
         self.ub, self.ui, self.bi = ub, ui, bi
         self.users, self.bundles = ub.shape
         self.items = ui.shape[1]
-        self._kept: dict[str, tuple[Operator, tuple[Relation, ...]]] = {}
+        self._operators: dict[str, tuple[Operator, tuple[Relation, ...]]] = {}  # what `keep` has cached
 
     @classmethod
     def of(cls, dataset: BundleDataset) -> Self:
-        """The factual graph: training pairs, user-item and bundle-item."""
+        """Return the factual graph: training pairs, user-item pairs and bundle-item pairs."""
         users, bundles, items = len(dataset.users), len(dataset.bundles), len(dataset.items)
         ub, ui = Edges(dataset.train, (users, bundles)), Edges(dataset.ui, (users, items))
         return cls(ub, ui, Edges(dataset.bi, (bundles, items)))
@@ -102,34 +106,37 @@ class BundleGraph:
         return f"BundleGraph(ub {self.ub}, ui {self.ui}, bi {self.bi})"
 
     def edges(self, relation: Relation) -> Edges:
-        """The edges of a relation by its name."""
+        """Return the edges of a relation ("ub", "ui" or "bi")."""
         return {"ub": self.ub, "ui": self.ui, "bi": self.bi}[relation]
 
     def edit(self, edits: EdgeEdits) -> "BundleGraph":
-        """The graph after the edits; relations that are not touched are shared, with all that was made of them."""
-        changed = {}
-        for relation in ("ub", "ui", "bi"):
+        """Return the graph after the edits. Unchanged relations and their cached operators are shared."""
+        edited: dict[str, Edges] = {}
+        for relation in RELATIONS:
             edges = self.edges(relation)
             if edits.touches(relation):
                 edges = Edges(edits.apply_to(relation, edges.pairs, edges.shape), edges.shape)
-            changed[relation] = edges
-        return self.replaced(**changed)
+            edited[relation] = edges
+        return self.replaced(**edited)
 
     def replaced(self, **edges: Edges) -> "BundleGraph":
-        """The graph with some of its relations exchanged; what was made of the others stays."""
+        """Return the graph with other edges for some relations. Operators of the other relations stay cached."""
         other = BundleGraph(**({"ub": self.ub, "ui": self.ui, "bi": self.bi} | edges))
-        for name, (operator, relations) in self._kept.items():
+        for name, (operator, relations) in self._operators.items():
             if all(other.edges(relation) is self.edges(relation) for relation in relations):
-                other._kept[name] = (operator, relations)
+                other._operators[name] = (operator, relations)
         return other
 
-    def keep(self, name: str, make: Callable[["BundleGraph"], Made], *relations: Relation) -> Made:
-        """An operator that a model makes of these relations: made once for this graph."""
-        if name not in self._kept:
-            self._kept[name] = (make(self), relations)
-        return cast(Made, self._kept[name][0])
+    def keep(self, name: str, make: Callable[["BundleGraph"], AnyOperator], *relations: Relation) -> AnyOperator:
+        """Return the cached operator of this name; `make(graph)` computes it on the first call.
+
+        `relations` are all relations that the operator depends on.
+        """
+        if name not in self._operators:
+            self._operators[name] = (make(self), relations)
+        return cast(AnyOperator, self._operators[name][0])
 
 
 def power(degrees: Tensor, exponent: float) -> Tensor:
-    """degrees ** exponent, with 0 for nodes without an edge."""
+    """Return degrees ** exponent, and 0 for nodes without edges."""
     return torch.where(degrees > 0, degrees.clamp(min=1e-12) ** exponent, torch.zeros(()))

@@ -1,7 +1,7 @@
-"""The only compiled code: a sparse matrix times a dense one, inner products of pairs, and passes over rows.
+"""Kernels compiled by numba: sparse times dense product, inner products of pairs, row-wise passes.
 
-A row is worked out by one thread and in a fixed order, so a result does not depend on the number of threads. Each
-kernel has a twin in torch beside the place where it is called, which serves where there is no numba or on a GPU.
+Each row is computed by one thread in a fixed order, so results do not depend on the number of threads. Every kernel
+has a torch implementation next to its caller, used where numba is not installed and on a GPU.
 """
 
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 try:
     import numba
-except ImportError:  # the torch twin in operators.py serves
+except ImportError:  # callers then use their torch implementation
     available = False
 else:
     available = True
 
 GOLDEN, MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-"""The constants of splitmix64 (Steele et al., OOPSLA 2014)."""
+"""Constants of splitmix64 (Steele et al., OOPSLA 2014)."""
 
 
 def _multiply(
@@ -29,7 +29,10 @@ def _multiply(
     chunks: NDArray[np.int64],
     out: NDArray[Any],
 ) -> None:
-    """Four entries of a row at a time, so that a sum is read and written a quarter as often; the odd ones first."""
+    """Compute out = sparse @ dense, four entries of a row at a time.
+
+    That reads and writes each sum a quarter as often. The remainder of a row (its length modulo 4) is added first.
+    """
     width = dense.shape[1]
     for chunk in numba.prange(len(chunks) - 1):
         for row in range(chunks[chunk], chunks[chunk + 1]):
@@ -50,7 +53,7 @@ def _multiply(
 def _pair_products(
     left: NDArray[Any], right: NDArray[Any], lefts: NDArray[np.int64], rights: NDArray[np.int64], out: NDArray[Any]
 ) -> None:
-    """out += the inner product of each pair of rows; nothing is copied together first."""
+    """Compute out += inner product of each pair of rows, without copying the rows."""
     width = left.shape[1]
     for pair in numba.prange(len(lefts)):
         one, other, total = lefts[pair], rights[pair], left.dtype.type(0)
@@ -60,7 +63,7 @@ def _pair_products(
 
 
 def _unit_rows(x: NDArray[Any], unit: NDArray[Any], scale: NDArray[Any]) -> None:
-    """unit = x / its row's length."""
+    """Compute unit = each row of x divided by its length, and scale = 1 / length."""
     rows, width = x.shape
     for row in numba.prange(rows):
         total = x.dtype.type(0)
@@ -72,7 +75,7 @@ def _unit_rows(x: NDArray[Any], unit: NDArray[Any], scale: NDArray[Any]) -> None
 
 
 def _unit_rows_back(gradient: NDArray[Any], unit: NDArray[Any], scale: NDArray[Any], out: NDArray[Any]) -> None:
-    """From the gradient of the unit rows to that of the rows."""
+    """Compute the gradient of the rows from the gradient of the unit rows."""
     rows, width = unit.shape
     for row in numba.prange(rows):
         along = unit.dtype.type(0)
@@ -83,7 +86,7 @@ def _unit_rows_back(gradient: NDArray[Any], unit: NDArray[Any], scale: NDArray[A
 
 
 def _dice(key: int, first: int, words: NDArray[np.uint64]) -> None:
-    """Random words number first, first + 1, ... of the sequence that belongs to a key (splitmix64)."""
+    """Fill `words` with the random words number first, first + 1, ... of the key's sequence (splitmix64)."""
     for word in range(len(words)):
         z = np.uint64(key) + np.uint64(first + word) * np.uint64(GOLDEN)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(MIX[0])
@@ -102,7 +105,10 @@ def _grow(
     unit: NDArray[Any],
     scale: NDArray[Any],
 ) -> None:
-    """grown = dropout([LeakyReLU(message + bias), hidden]), unit = grown / its row's length; in one pass."""
+    """Compute grown = dropout([LeakyReLU(message + bias), hidden]) and unit = its unit rows, in one pass.
+
+    An entry is dropped if its random byte is below `struck`, so the dropout rate is struck / 256.
+    """
     rows, d = message.shape
     width = grown.shape[1]
     number = message.dtype.type
@@ -139,7 +145,7 @@ def _grow_back(
     message: NDArray[Any],
     hidden: NDArray[Any],
 ) -> None:
-    """The gradients of message and hidden. That of grown may be empty, where nothing came of it."""
+    """Compute the gradients of message and hidden. `grown_gradient` is empty if grown has no gradient."""
     rows, d = message.shape
     width = unit.shape[1]
     number = message.dtype.type
@@ -167,6 +173,7 @@ def _grow_back(
 
 
 def _compile(kernel: Callable[..., None]) -> Any:
+    """Return the compiled kernel, or None without numba."""
     return numba.njit(parallel=True, fastmath=True, cache=True, nogil=True)(kernel) if available else None
 
 
@@ -177,8 +184,8 @@ grow, grow_back = _compile(_grow), _compile(_grow_back)
 
 
 def balanced_chunks(pointers: NDArray[np.int64], chunks: int = 64) -> NDArray[np.int64]:
-    """Row boundaries that cut the matrix into pieces of about equally many entries."""
-    work = pointers + np.arange(len(pointers))  # a row costs something even if it is empty
+    """Return row boundaries that divide the matrix into chunks of about equally many entries."""
+    work = pointers + np.arange(len(pointers))  # an empty row has a cost, too
     bounds = np.searchsorted(work, np.linspace(0, work[-1], chunks + 1))
     bounds[0], bounds[-1] = 0, len(pointers) - 1
     return np.maximum.accumulate(bounds)

@@ -1,7 +1,7 @@
-"""Linear operators on node vectors, composed without ever forming a product.
+"""Linear operators on node vectors: sparse matrices, and products and blocks of them that are never multiplied out.
 
-`operator @ x` maps an (n, d) tensor to an (m, d) one and can be differentiated with respect to x; `operator.T` is
-the transpose. Entries are constants: a graph is data, not a parameter.
+`operator @ x` maps an (n, d) tensor to an (m, d) tensor and is differentiable with respect to x. `operator.T` is the
+transpose. Entries are constants: a graph is data, not a parameter.
 """
 
 import warnings
@@ -20,22 +20,22 @@ from clbr.graph import kernels
 
 
 class Operator(ABC):
-    """A linear map between node vectors."""
+    """Linear map between node vectors."""
 
     shape: tuple[int, int]
 
     @abstractmethod
     def __matmul__(self, x: Tensor) -> Tensor:
-        """Apply to the columns of x."""
+        """Return operator @ x."""
 
     @property
     @abstractmethod
     def T(self) -> "Operator":  # noqa: N802
-        """The transpose."""
+        """Transpose."""
 
 
 class Pattern:
-    """Where the entries of a sparse matrix stand, in compressed rows."""
+    """Positions of a sparse matrix's entries, in compressed sparse rows (CSR)."""
 
     def __init__(self, pointers: NDArray[np.int64], columns: NDArray[np.int32], width: int) -> None:
         self.pointers, self.columns = pointers, columns
@@ -44,28 +44,28 @@ class Pattern:
 
     @classmethod
     def of(cls, pairs: Pairs, shape: tuple[int, int]) -> Self:
-        """The pattern of sorted pairs."""
+        """Return the pattern of sorted (row, column) pairs."""
         return cls(row_pointers(pairs[:, 0], shape[0]), np.ascontiguousarray(pairs[:, 1]), shape[1])
 
     @cached_property
     def rows(self) -> NDArray[np.int32]:
-        """The row of each entry."""
+        """Row of each entry."""
         return np.repeat(np.arange(self.shape[0], dtype=np.int32), np.diff(self.pointers))
 
     @cached_property
     def transposed(self) -> tuple["Pattern", Tensor]:
-        """The transposed pattern, and where each of its entries stands in this one."""
+        """Transposed pattern, and for each of its entries the position in this pattern."""
         order = np.argsort(self.columns, kind="stable")
         pointers = row_pointers(self.columns[order], self.shape[1])
-        back = Pattern(pointers, self.rows[order], self.shape[0])
+        transpose = Pattern(pointers, self.rows[order], self.shape[0])
         inverse = np.empty_like(order)
         inverse[order] = np.arange(len(order))
-        back.__dict__["transposed"] = (self, torch.from_numpy(inverse))
-        return back, torch.from_numpy(order)
+        transpose.__dict__["transposed"] = (self, torch.from_numpy(inverse))
+        return transpose, torch.from_numpy(order)
 
 
 class Matrix(Operator):
-    """A sparse matrix: a pattern and a value for each entry."""
+    """Sparse matrix: a pattern and one value per entry."""
 
     def __init__(self, pattern: Pattern, values: Tensor) -> None:
         self.pattern, self.values, self.shape = pattern, values, pattern.shape
@@ -76,14 +76,14 @@ class Matrix(Operator):
 
     @cached_property
     def T(self) -> "Matrix":  # noqa: N802
-        """The transpose, made once: the backward pass needs it at every step."""
+        """Transpose, cached: the backward pass needs it at every step."""
         pattern, order = self.pattern.transposed
-        back = Matrix(pattern, self.values[order.to(self.values.device)])
-        back.__dict__["T"] = self
-        return back
+        transpose = Matrix(pattern, self.values[order.to(self.values.device)])
+        transpose.__dict__["T"] = self
+        return transpose
 
     def scaled(self, left: Tensor | None = None, right: Tensor | None = None) -> "Matrix":
-        """diag(left) A diag(right)."""
+        """Return diag(left) A diag(right). None stands for the identity."""
         values = self.values
         if left is not None:
             values = values * left[torch.from_numpy(self.pattern.rows)]
@@ -92,35 +92,40 @@ class Matrix(Operator):
         return Matrix(self.pattern, values)
 
     def row_sums(self) -> Tensor:
-        """The sum of each row, exact for counts."""
+        """Return the sum of each row. It is exact for integer values."""
         sums = np.bincount(self.pattern.rows, weights=self.values.numpy(), minlength=self.shape[0])
         return torch.from_numpy(sums).to(self.values.dtype)
 
     def apply(self, x: Tensor) -> Tensor:
-        """Multiply, outside of autograd: by the kernel on a CPU, by torch elsewhere."""
+        """Return the product with x, without autograd: by the numba kernel on a CPU, else by torch."""
         if not kernels.available or x.device.type != "cpu":
-            return self.in_torch(x.device, x.dtype) @ x
+            return self.to_torch(x.device, x.dtype) @ x
         pattern, values = self.pattern, self.values.to(x.dtype).numpy()
         out = torch.empty(self.shape[0], x.shape[1], dtype=x.dtype)
         dense = x.contiguous().numpy()
         kernels.multiply(pattern.pointers, pattern.columns, values, dense, pattern.chunks, out.numpy())
         return out
 
-    def in_torch(self, device: torch.device, dtype: torch.dtype) -> Tensor:
-        """The twin that serves where there is no numba, or on a GPU; it stays where it was last needed."""
-        kept = self.__dict__.get("twin")
-        if kept is None or kept.device != device or kept.dtype != dtype:
+    def to_torch(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """Return the matrix as a torch CSR tensor, used without numba and on a GPU.
+
+        The tensor of the last device and dtype is cached.
+        """
+        cached = self.__dict__.get("torch_csr")
+        if cached is None or cached.device != device or cached.dtype != dtype:
             pointers, columns = torch.from_numpy(self.pattern.pointers), torch.from_numpy(self.pattern.columns).long()
             pointers, columns, values = pointers.to(device), columns.to(device), self.values.to(device, dtype)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch calls its compressed rows a beta, once a process
-                kept = torch.sparse_csr_tensor(pointers, columns, values, self.shape, check_invariants=False)
-            self.__dict__["twin"] = kept
-        twin: Tensor = kept
-        return twin
+                warnings.simplefilter("ignore")  # torch warns once that CSR tensors are a beta feature
+                cached = torch.sparse_csr_tensor(pointers, columns, values, self.shape, check_invariants=False)
+            self.__dict__["torch_csr"] = cached
+        matrix: Tensor = cached
+        return matrix
 
 
 class _Multiply(torch.autograd.Function):
+    """Product of a constant sparse matrix with x; the gradient of x is the transpose times the gradient."""
+
     @staticmethod
     def forward(context: Any, x: Tensor, matrix: Matrix) -> Tensor:
         context.matrix = matrix
@@ -132,7 +137,7 @@ class _Multiply(torch.autograd.Function):
 
 
 class Diagonal(Operator):
-    """Scales each node's vector."""
+    """Diagonal matrix: multiplies each node's vector by a factor."""
 
     def __init__(self, factors: Tensor) -> None:
         self.factors, self.shape = factors, (len(factors), len(factors))
@@ -142,12 +147,12 @@ class Diagonal(Operator):
 
     @property
     def T(self) -> "Diagonal":  # noqa: N802
-        """Itself."""
+        """The operator itself."""
         return self
 
 
 class Product(Operator):
-    """first @ second @ ..., applied from the right, never multiplied out."""
+    """Product of operators, first @ second @ ..., applied from right to left and never multiplied out."""
 
     def __init__(self, *factors: Operator) -> None:
         self.factors = factors
@@ -160,12 +165,12 @@ class Product(Operator):
 
     @property
     def T(self) -> "Product":  # noqa: N802
-        """The transposed factors in reverse."""
+        """Product of the transposed factors in reverse order."""
         return Product(*(factor.T for factor in reversed(self.factors)))
 
 
 class Blocks(Operator):
-    """A matrix of operators; None is a block of zeros."""
+    """Block matrix of operators. None is a block of zeros."""
 
     def __init__(self, grid: Sequence[Sequence[Operator | None]]) -> None:
         self.grid = grid
@@ -177,7 +182,10 @@ class Blocks(Operator):
         return torch.cat(self.apply(x.split(self.widths)))  # type: ignore[no-untyped-call]
 
     def apply(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """The same on vectors that lie in parts, one for each column of blocks: nothing is copied together."""
+        """Return the product in parts, one per row of blocks, for x in parts, one per column of blocks.
+
+        Nothing is concatenated.
+        """
         rows = []
         for blocks in self.grid:
             products = [block @ part for block, part in zip(blocks, parts, strict=True) if block]

@@ -1,23 +1,22 @@
-"""An artifact: a trained recommender in a folder of its own, which needs neither the run nor the data set.
+"""Artifact: a trained recommender in a folder of its own. It needs neither the run nor the data set.
 
     artifact.json            what it is, and the checksums of all other files
-    card.md                  the same in words
-    vectors.safetensors      users' and bundles' vectors, ready to rank by (models that make vectors)
-    weights.safetensors      the model's parameters, for what-if
-    graph.safetensors        training pairs, user-item, bundle-item
+    card.md                  the model card
+    vectors.safetensors      user, bundle and item vectors on the training graph (models with vectors)
+    weights.safetensors      the model's parameters
+    graph.safetensors        training pairs, user-item pairs, bundle-item pairs
     users.json, ...          ids and names, where there are any
 
-There is one user and one bundle more than the data set has: spare ones without an edge. Someone never seen is the spare
-user with her choices as edits, and a bundle never seen is the spare bundle with its contents.
+The graph has one more user and one more bundle than the data set, both without edges. They stand for an unseen user and
+an unseen bundle: a what-if gives them their edges.
 """
 
 import json
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load
@@ -27,119 +26,109 @@ from torch import Tensor
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Pairs, Relation, incidence
-from clbr.errors import InputError
+from clbr.errors import InputError, UnsupportedError
 from clbr.files import read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.cold_start import filled
-from clbr.models.base import Embeddings, Encoder, Level, Model, Recommender, VectorRecommender
+from clbr.inference.answers import Kind, Node
+from clbr.inference.cold_start import encode_filled
+from clbr.models.base import Embeddings, Encoder, Level, Model, Scorer, VectorScorer
 from clbr.models.registry import MODELS, build_model
 
-LAYOUT = 1
-"""Of the folder; a newer one is refused."""
+LAYOUT = 2
+"""Version of the folder's layout; another one is rejected."""
 ABOUT, CARD = "artifact.json", "card.md"
 VECTORS, WEIGHTS, GRAPH = "vectors.safetensors", "weights.safetensors", "graph.safetensors"
-KINDS: tuple[Literal["user", "bundle", "item"], ...] = ("user", "bundle", "item")
+KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 
 
 class About(Config):
-    """What an artifact is."""
+    """What an artifact is and how good it is."""
 
-    layout: int
+    layout: int = LAYOUT
     version: str = Field(description="of clbr, when it was made")
     model: str
     paradigm: str
     seed: int
-    settings: dict[str, Any] = Field(description="the model's")
+    settings: dict[str, Any] = Field(description="the model's settings")
     data: str = Field(description="the data set's name")
     fingerprint: str = Field(description="the data set's checksum")
     users: int
     bundles: int
     items: int
     best_epoch: int
-    validation: dict[str, float] = Field(description="metrics at the best epoch")
-    test: dict[str, float]
-    segments: dict[str, dict[str, float]] = Field(description="test metrics of heavy and light users")
-    diversity: dict[str, dict[str, float]] = Field(
-        default_factory=dict, description="what diversity costs, on validation"
+    validation: dict[str, float] = Field(default_factory=dict, description="metrics of what is served")
+    test: dict[str, float] = Field(default_factory=dict, description="metrics of what is served")
+    segments: dict[str, dict[str, float]] = Field(default_factory=dict, description="test metrics by user segment")
+    diversity: dict[str, dict[str, float]] = Field(default_factory=dict, description="cost of diversity, on validation")
+    whatif_agreement: float | None = Field(
+        None, description="rank correlation of what-if changes with those of retraining, if it was measured"
     )
-    levels: dict[str, int] = Field(description="the widths of the vectors' levels")
-    files: dict[str, str] = Field(description="checksums")
+    levels: dict[str, int] = Field(default_factory=dict, description="widths of the levels of vectors")
+    files: dict[str, str] = Field(default_factory=dict, description="checksums")
 
 
 class Artifact:
-    """A trained recommender, opened. Files are read, and their checksums looked at, when they are first needed."""
+    """An artifact, opened. Files are read and verified when they are first used."""
 
     def __init__(self, folder: Path, about: About, mapped: bool = True) -> None:
         self.folder, self.about, self.mapped = folder, about, mapped
+        self.unseen_user, self.unseen_bundle = about.users, about.bundles
 
     @classmethod
-    def of(cls, folder: Path, about: About, model: Model, dataset: BundleDataset) -> Self:
-        """One that was not written yet; `model` has the spare nodes."""
-        artifact = cls(folder, about)
+    def of(cls, about: About, model: Model, dataset: BundleDataset) -> Self:
+        """An artifact in memory, without files; `model` has rows for the unseen user and bundle."""
+        artifact = cls(Path(), about)
         pairs: dict[Relation, Pairs] = {"ub": dataset.train, "ui": dataset.ui, "bi": dataset.bi}
         graph = make_graph(pairs, about.users, about.bundles, about.items)
-        recommender = model.recommender(graph)
-        if isinstance(model, Encoder):
-            with torch.no_grad():
-                recommender = VectorRecommender.of(encode_all(model, graph))
-        made: dict[str, Any] = {"model": model, "graph": graph, "recommender": recommender}
+        made: dict[str, Any] = {"model": model.requires_grad_(False).eval(), "graph": graph, "card": ""}
         made |= {"users": dataset.users, "bundles": dataset.bundles, "items": dataset.items}
-        artifact.__dict__.update(made)  # as if they had been read
+        if isinstance(model, Encoder):
+            embeddings = encode_filled(model, graph)
+            levels = {name: level.users.shape[1] for name, level in embeddings.levels.items()}
+            artifact.about = about.model_copy(update={"levels": levels})
+            made |= {"embeddings": embeddings, "scorer": VectorScorer.of(embeddings)}
+        artifact.__dict__.update(made)  # the cached properties, as if they had been read
         return artifact
 
     def __repr__(self) -> str:
         return f"Artifact({self.about.model} on {self.about.data}, {self.folder})"
 
-    @property
-    def unseen_user(self) -> int:
-        """The user without an edge that stands for someone never seen."""
-        return self.about.users
-
-    @property
-    def unseen_bundle(self) -> int:
-        """The bundle without an item that stands for one never seen."""
-        return self.about.bundles
-
-    def nodes(self, kind: Literal["user", "bundle", "item"]) -> Nodes:
-        """What users, bundles or items are called."""
-        return {"user": self.users, "bundle": self.bundles, "item": self.items}[kind]
+    @cached_property
+    def nodes(self) -> dict[Kind, Nodes]:
+        """Users, bundles and items by kind, without the unseen ones."""
+        return {"user": self.users, "bundle": self.bundles, "item": self.items}
 
     @cached_property
     def users(self) -> Nodes:
-        """The users, without the spare one."""
-        return self._nodes("user", self.about.users)
+        """The users, without the unseen one."""
+        return self._read_nodes("user", self.about.users)
 
     @cached_property
     def bundles(self) -> Nodes:
-        """The bundles, without the spare one."""
-        return self._nodes("bundle", self.about.bundles)
+        """The bundles, without the unseen one."""
+        return self._read_nodes("bundle", self.about.bundles)
 
     @cached_property
     def items(self) -> Nodes:
         """The items."""
-        return self._nodes("item", self.about.items)
+        return self._read_nodes("item", self.about.items)
 
     @cached_property
     def graph(self) -> BundleGraph:
-        """The factual graph, spare nodes included."""
+        """The training graph, with the unseen user and bundle."""
         found = self._tensors(GRAPH)
         pairs = {relation: found[relation].numpy() for relation in RELATIONS}
         return make_graph(pairs, self.about.users, self.about.bundles, self.about.items)
 
     @cached_property
     def contents(self) -> csr_array:
-        """What is in each bundle, as a (bundles, items) matrix of ones."""
+        """The items of each bundle, as a (bundles, items) matrix of ones."""
         return incidence(self.graph.bi.pairs, *self.graph.bi.shape)
-
-    @property
-    def chosen(self) -> Pairs:
-        """The user-bundle pairs that it was trained on, sorted."""
-        return self.graph.ub.pairs
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """The vectors on the factual graph; of a model that makes vectors."""
+        """The vectors on the training graph; only of a model with vectors."""
         found = self._vectors
         levels, start = {}, 0
         for name, width in self.about.levels.items():
@@ -149,23 +138,22 @@ class Artifact:
         return Embeddings(levels)
 
     @cached_property
-    def recommender(self) -> Recommender:
-        """Scores on the factual graph."""
+    def scorer(self) -> Scorer:
+        """Scores on the training graph; the last column is the unseen bundle's."""
         if not self.about.levels:
-            return self.model.recommender(self.graph)
-        return VectorRecommender(self._vectors["users"], self._vectors["bundles"])
+            return self.model.scorer(self.graph)
+        return VectorScorer(self._vectors["users"], self._vectors["bundles"])
 
     @cached_property
     def _vectors(self) -> dict[str, Tensor]:
-        """All vectors: lists and what-ifs look at the same ones."""
         return self._tensors(VECTORS)
 
     @cached_property
     def model(self) -> Model:
-        """The model with its trained parameters, ready for an edited graph."""
+        """The model with its trained parameters."""
         about = self.about
         if about.model not in MODELS:
-            raise InputError(f"{self.folder}: is of the model '{about.model}', which is not registered here")
+            raise InputError(f"{self.folder}: its model '{about.model}' is not registered; call clbr.register first")
         model = build_model(about.model, about.settings, about.users + 1, about.bundles + 1, about.items)
         try:
             model.load_state_dict(self._tensors(WEIGHTS), assign=True)
@@ -175,40 +163,51 @@ class Artifact:
 
     @property
     def supports_whatif(self) -> bool:
-        """Whether it can be asked what if."""
+        """Whether edits of the graph change what it recommends."""
         kind = MODELS.get(self.about.model)
         return bool(self.about.levels) and kind is not None and issubclass(kind, Encoder) and bool(kind.relations)
 
     def require_whatif(self) -> None:
-        """Refuse what-if where the model does not look at a graph."""
+        """Raise an error if the model does not use a graph."""
         if not self.supports_whatif:
-            raise InputError(
-                f"{self.about.model} does not look at a graph when it recommends, so an edit would change nothing: "
-                "what-if, explanations and newcomers need a model that does, for instance crosscbr or bgcn"
+            raise UnsupportedError(
+                f"{self.about.model} does not use a graph when it recommends, so an edit would change nothing: "
+                "what-if, explanations and unseen users need a model that does, for instance crosscbr or bgcn"
             )
 
-    def encode(self, graph: BundleGraph) -> Embeddings:
-        """The vectors on an edited graph: exact, by propagating anew; blanks are filled."""
-        self.require_whatif()
-        assert isinstance(self.model, Encoder)
-        return encode_all(self.model, graph)
+    @cached_property
+    def caveat(self) -> str:
+        """What a what-if answer cannot say, and how well such answers of this recommender agree with retraining."""
+        measured = self.about.whatif_agreement
+        agreement = "How well this agrees with retraining was not measured for this recommender."
+        if measured is not None:
+            agreement = f"For this recommender, changes of scores correlate {measured:.2f} with those of retraining."
+        return (
+            "The trained parameters stay fixed: this is what the model computes from the edited data, not what a model "
+            f"retrained on it would. {agreement}"
+        )
 
-    def check(self) -> None:
-        """Look at the checksums of all files."""
-        for name in self.about.files:
-            self._checked(name)
+    def node(self, kind: Kind, index: int) -> Node:
+        """A node by its index, for an answer."""
+        nodes = self.nodes[kind]
+        return Node(id=nodes.id(index), name=nodes.names[index] if nodes.names else None)
 
     @cached_property
     def card(self) -> str:
-        """What it is, in words."""
-        return self._checked(CARD).decode()
+        """The model card, as Markdown."""
+        return self._verified(CARD).decode()
 
-    @property
+    @cached_property
     def checksum(self) -> str:
-        """Of what it says about itself, all files' checksums included: two artifacts with the same one are the same."""
+        """Checksum of `about`, which holds those of all files: equal checksums mean equal artifacts."""
         return about_checksum(self.about.model_dump(mode="json"))
 
-    def _checked(self, name: str) -> bytes:
+    def verify(self) -> None:
+        """Compare the checksums of all files."""
+        for name in self.about.files:
+            self._verified(name)
+
+    def _verified(self, name: str) -> bytes:
         path = self.folder / name
         content = read_bytes(path)
         if sha256(content).hexdigest() != self.about.files.get(name):
@@ -216,63 +215,60 @@ class Artifact:
         return content
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors of a file, after a look at its checksum: mapped into memory, or the very bytes looked at."""
-        content = self._checked(name)
+        """The tensors of a verified file, mapped into memory or read."""
+        content = self._verified(name)
         try:
             if not self.mapped:
-                return load(content)
+                return {key: tensor.clone() for key, tensor in load(content).items()}  # aligned, see export
             with safe_open(self.folder / name, framework="pt") as file:
                 return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (it is no dict)
         except SafetensorError as error:
             raise InputError(f"{self.folder / name}: is damaged ({error}); export it again") from None
 
-    def _nodes(self, kind: Literal["user", "bundle", "item"], count: int) -> Nodes:
+    def _read_nodes(self, kind: Kind, count: int) -> Nodes:
         name = f"{kind}s.json"
         if name not in self.about.files:
             return Nodes(kind, count)
-        told = json.loads(self._checked(name))
-        ids, names = told.get("ids"), told.get("names")
-        return Nodes(kind, count, tuple(ids) if ids else None, tuple(names) if names else None)
+        content = json.loads(self._verified(name))
+        ids, names = content.get("ids"), content.get("names")
+        tuples = (tuple(ids) if ids else None, tuple(names) if names else None)
+        return Nodes(kind, count, *tuples, integer_ids=bool(content.get("integer_ids")))
 
 
 def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
-    """Open an artifact. One that is not whole, or was made by a newer version, is refused.
+    """Open an artifact; an incomplete one, or one of another layout, raises an error.
 
-    Mapped, it opens at once and needs its files for as long as it is used; otherwise they may change or go.
+    Mapped, it opens at once and needs its files as long as it is used. Otherwise the files may change or go.
     """
     folder = Path(folder)
     path = folder / ABOUT
     if not path.exists():
-        raise InputError(f"{folder}: no artifact there (no {ABOUT}); expected a folder that clbr export made")
+        raise InputError(
+            f"{folder}: no recommender there (no {ABOUT}); expected a folder made by clbr export or Recommender.save"
+        )
     try:
-        told = json.loads(read_bytes(path))
-        layout, checksum = told["layout"], told.pop("checksum")
+        content = json.loads(read_bytes(path))
+        layout, checksum = content["layout"], content.pop("checksum")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise InputError(f"{path}: is damaged; export it again") from None
     if layout != LAYOUT:
         newer = isinstance(layout, int) and layout > LAYOUT
-        todo = "it was made by a newer version: install that, or export it again" if newer else "export it again"
-        raise InputError(f"{folder}: has layout {layout}, and this version of clbr reads {LAYOUT}; {todo}")
-    if checksum != about_checksum(told):
-        raise InputError(f"{path}: is damaged (it has another checksum than when it was written); export it again")
-    about = About.make(told, str(path))
+        remedy = "it was made by a newer version: install that, or export it again" if newer else "export it again"
+        raise InputError(f"{folder}: has layout {layout}, and this version of clbr reads {LAYOUT}; {remedy}")
+    if checksum != about_checksum(content):
+        raise InputError(f"{path}: is damaged (its checksum has changed); export it again")
+    about = About.make(content, str(path))
     if missing := [name for name in about.files if not (folder / name).exists()]:
         raise InputError(f"{folder}: {missing[0]} is missing; export it again")
     return Artifact(folder, about, mapped)
 
 
-def about_checksum(told: dict[str, Any]) -> str:
-    """Of what an artifact says about itself."""
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-
-def encode_all(model: Encoder, graph: BundleGraph) -> Embeddings:
-    """A model's vectors on a graph, with something to say about users and bundles that it knows nothing of."""
-    with torch.no_grad():
-        return filled(type(model), model.encode(graph), graph)
+def about_checksum(content: dict[str, Any]) -> str:
+    """Checksum of what an artifact says about itself."""
+    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def make_graph(pairs: dict[Relation, Pairs], users: int, bundles: int, items: int) -> BundleGraph:
-    """The graph with a spare user and a spare bundle."""
+    """The graph with one more user and one more bundle, both without edges."""
     ub, ui = Edges(pairs["ub"], (users + 1, bundles + 1)), Edges(pairs["ui"], (users + 1, items))
     return BundleGraph(ub, ui, Edges(pairs["bi"], (bundles + 1, items)))

@@ -1,23 +1,60 @@
-"""A model card in words: trained on what, how good, for whom not."""
+"""The model card: what a recommender was trained on, how good it is as served, and for whom it is not."""
 
 import numpy as np
 
 from clbr.data.dataset import BundleDataset
+from clbr.data.describe import SEGMENTS, segment_users
 from clbr.data.sources import PARTIAL
-from clbr.inference.artifact import About
+from clbr.evaluation.metrics import HEADLINE
+from clbr.evaluation.protocol import Evaluation, evaluate
+from clbr.inference.artifact import About, Artifact
+from clbr.inference.recommend import KnownScorer, diversity_cost
 from clbr.models.registry import find_model
+from clbr.rng import generator
+
+DIVERSITY_USERS = 300
+"""Users for whom the cost of diversity is measured."""
 
 
-def card(about: About, dataset: BundleDataset) -> str:
+def measure(artifact: Artifact, dataset: BundleDataset) -> About:
+    """`About` with metrics of the served scores, filled-in cold-start vectors included."""
+    served, found = KnownScorer(artifact), artifact.about
+    if len(dataset.validation):
+        means = evaluate(served, dataset, split="validation").means
+        users = np.unique(dataset.validation[:, 0])
+        some = generator(found.seed, "users of diversity").permutation(users)[:DIVERSITY_USERS]
+        wanted = dataset.validation[np.isin(dataset.validation[:, 0], some)]
+        cost = diversity_cost(artifact, wanted, min(20, len(dataset.bundles)))
+        found = found.model_copy(update={"validation": {name: means[name] for name in HEADLINE}, "diversity": cost})
+    if len(dataset.test):
+        result = evaluate(served, dataset, split="test")
+        test = {name: result[name] for name in HEADLINE}
+        found = found.model_copy(update={"test": test, "segments": _by_segment(result, dataset)})
+    return found
+
+
+def _by_segment(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[str, float]]:
+    """Test metrics of heavy, light and cold-start users."""
+    segment = segment_users(dataset.train, len(dataset.users))[result.users]
+    found: dict[str, dict[str, float]] = {}
+    for number, name in enumerate(SEGMENTS):
+        mine = segment == number
+        if mine.any():
+            found[name] = {"users": float(mine.sum())}
+            found[name] |= {metric: float(result.per_user[metric][mine].mean()) for metric in HEADLINE}
+    return found
+
+
+def write_card(about: About, dataset: BundleDataset) -> str:
     """The card as Markdown."""
-    way = "in the original way" if about.paradigm == "original" else f"with counterfactual views ({about.paradigm})"
+    strategy = "" if about.paradigm == "original" else f" with the training strategy {about.paradigm}"
     lines = [
         f"# {about.model} on {about.data}",
         "",
-        f"A recommender of bundles: {about.model} ({find_model(about.model).citation}), trained {way}, "
+        f"A bundle recommender: {about.model} ({find_model(about.model).citation}), trained{strategy}, "
         f"seed {about.seed}, with clbr {about.version}. The epoch ({about.best_epoch}) was chosen on validation.",
         "",
-        "## Trained on what",
+        "## Training data",
         "",
         f"{about.data}: {about.users:,} users, {about.bundles:,} bundles, {about.items:,} items; "
         f"{len(dataset.train):,} user-bundle pairs, {len(dataset.ui):,} user-item pairs, "
@@ -25,10 +62,10 @@ def card(about: About, dataset: BundleDataset) -> str:
     ]
     if about.data in PARTIAL:
         lines += ["", f"This is a part of {PARTIAL[about.data]}: figures are not comparable with published ones."]
-    lines += ["", "## How good", "", *_metrics(about)]
+    lines += ["", "## Accuracy", "", *_metrics(about)]
     if about.diversity:
-        lines += ["", "## What diversity costs", "", *_diversity(about)]
-    lines += ["", "## For whom not", "", *_limits(dataset)]
+        lines += ["", "## Cost of diversity", "", *_diversity(about)]
+    lines += ["", "## What-if answers", "", _agreement(about), "", "## Limits", "", *_limits(dataset)]
     return "\n".join(lines) + "\n"
 
 
@@ -37,47 +74,53 @@ def _metrics(about: About) -> list[str]:
         return ["Not known: the data set has no test pairs."]
     names = list(about.test)
     rows = [
-        "Full ranking over all bundles, percent. Heavy users chose more bundles than the median user, light ones at "
-        "most as many" + (", cold ones none." if "cold" in about.segments else "."),
+        "Full ranking over all bundles, percent, measured on what is served: cold-start users and bundles have "
+        "filled-in vectors. Heavy users chose more bundles than the median user, light users at most as many"
+        + (", cold users none." if "cold" in about.segments else "."),
         "",
         "| test | users | " + " | ".join(names) + " |",
         "|---" * (len(names) + 2) + "|",
     ]
     everyone = sum(values["users"] for values in about.segments.values())
     for name, values in {"all": about.test | {"users": everyone}, **about.segments}.items():
-        rows.append(
-            f"| {name} | {values['users']:,.0f} | " + " | ".join(f"{100 * values[m]:.2f}" for m in names) + " |"
-        )
+        figures = " | ".join(f"{100 * values[metric]:.2f}" for metric in names)
+        rows.append(f"| {name} | {values['users']:,.0f} | {figures} |")
     return rows
 
 
 def _diversity(about: About) -> list[str]:
     rows = [
-        "For some of the users with validation pairs: what is found, percent, and how much of their contents two neighbours "
-        "in a list of 20 share.",
+        f"For at most {DIVERSITY_USERS} users with validation pairs: recall in percent, and the share of items that "
+        "two neighbours in a list of 20 have in common.",
         "",
-        "| diversity | recall@20 on validation | shared contents |",
+        "| diversity | recall@20 on validation | shared items |",
         "|---|---|---|",
     ]
-    for share, found in about.diversity.items():
-        rows.append(f"| {share} | {100 * found['recall@20']:.2f} | {100 * found['shared contents']:.1f} |")
+    for diversity, found in about.diversity.items():
+        rows.append(f"| {diversity} | {100 * found['recall@20']:.2f} | {100 * found['shared contents']:.1f} |")
     return rows
+
+
+def _agreement(about: About) -> str:
+    if about.whatif_agreement is None:
+        return "Not measured: how well what-if answers of this recommender agree with retraining on the edited data."
+    return f"Changes of scores correlate {about.whatif_agreement:.2f} with those of retraining on the edited data."
 
 
 def _limits(dataset: BundleDataset) -> list[str]:
     """Who is known too little."""
-    chose = np.bincount(dataset.train[:, 0], minlength=len(dataset.users)) > 0
+    has_bundles = np.bincount(dataset.train[:, 0], minlength=len(dataset.users)) > 0
     has_items = np.bincount(dataset.ui[:, 0], minlength=len(dataset.users)) > 0
-    taken = np.bincount(dataset.train[:, 1], minlength=len(dataset.bundles)) > 0
-    filled = np.bincount(dataset.bi[:, 0], minlength=len(dataset.bundles)) > 0
-    tested = np.isin(np.flatnonzero(~chose & has_items), dataset.test[:, 0]).any()
-    unknown = "" if tested else ", and no test pair tells how good it is"
+    is_chosen = np.bincount(dataset.train[:, 1], minlength=len(dataset.bundles)) > 0
+    has_contents = np.bincount(dataset.bi[:, 0], minlength=len(dataset.bundles)) > 0
+    tested = np.isin(np.flatnonzero(~has_bundles & has_items), dataset.test[:, 0]).any()
+    unknown = "" if tested else ", and no test pair measures their quality"
     return [
-        f"- {(~chose & has_items).sum():,} users have items but no bundle: what they get is drawn from their items "
+        f"- {(~has_bundles & has_items).sum():,} users have items but no bundle: their lists follow from their items "
         f"alone{unknown}.",
-        f"- {(~chose & ~has_items).sum():,} users have neither: what they get says nothing about them.",
-        f"- {(~taken & filled).sum():,} bundles were chosen by nobody in training: they are placed by their contents "
-        f"alone. {(~taken & ~filled).sum():,} have no contents either.",
-        "- It has learned from choices among what people were shown. It knows nothing of stock, price, age or taste "
-        "that these choices do not show, and it repeats the fashions that are in them.",
+        f"- {(~has_bundles & ~has_items).sum():,} users have neither: their lists say nothing about them.",
+        f"- {(~is_chosen & has_contents).sum():,} bundles were chosen by nobody in training: they are ranked by their "
+        f"contents alone. {(~is_chosen & ~has_contents).sum():,} have no contents either.",
+        "- The model has learned from choices among what people were shown. It knows nothing of stock, price, age or "
+        "taste that these choices do not show, and it repeats the popularity that is in them.",
     ]

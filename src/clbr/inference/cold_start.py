@@ -1,4 +1,11 @@
-"""Cold-start nodes: vectors for users and bundles without edges, and for unseen ones."""
+"""Cold-start nodes: which vectors stand for users and bundles that a level of the model has no edges for.
+
+A user without bundles has an informative vector at the item level, but none at the bundle level. There the user gets
+the mean of all warm users, so that overall popularity is kept. A bundle that nobody chose gets a share of the vector of
+the warm bundle with the most similar contents, or the mean if it shares no item with one. The whole vector would rank
+it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes with no other:
+it gets the whole vector, so a question about it means "as if it were equally well known".
+"""
 
 from weakref import WeakKeyDictionary
 
@@ -12,78 +19,84 @@ from clbr.data.pairs import Relation, incidence
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import Embeddings, Encoder, Level
 
-TRUST = 0.6
-"""The part: on Youshu's validation pairs recall@20 falls from 28.84 to 28.77 with it, to 27.9 with 0.8, to 26.1 with 1."""
+COLD_BUNDLE_SHARE = 0.6
+"""On Youshu, validation recall@20 falls from 28.84 to 28.77 with 0.6, to 27.9 with 0.8 and to 26.1 with 1."""
 
 
-def filled(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
-    """The vectors, with something to say about everyone; those of known nodes are left as they are."""
+def encode_filled(model: Encoder, graph: BundleGraph) -> Embeddings:
+    """The model's vectors on a graph, with those of cold-start nodes filled in."""
+    with torch.no_grad():
+        return fill_cold_start(type(model), model.encode(graph), graph)
+
+
+def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
+    """Replace the vectors of cold-start nodes, level by level; those of warm nodes stay."""
     users = {"ub": graph.ub.left_degrees, "ui": graph.ui.left_degrees}
     bundles = {"ub": graph.ub.right_degrees, "bi": graph.bi.left_degrees}
     levels = {}
     for name, level in embeddings.levels.items():
-        known_users = _known(users, model.informative_relations(name, "users"))
-        known_bundles = _known(bundles, model.informative_relations(name, "bundles"))
+        warm_users = _warm(users, model.informative_relations(name, "users"))
+        warm_bundles = _warm(bundles, model.informative_relations(name, "bundles"))
         levels[name] = Level(
-            _with_mean(level.users, known_users), _with_twins(level.bundles, known_bundles, graph), level.items
+            _fill_mean(level.users, warm_users), _fill_nearest(level.bundles, warm_bundles, graph), level.items
         )
     return Embeddings(levels)
 
 
-def _known(degrees: dict[str, Tensor], relations: tuple[Relation, ...]) -> Tensor:
-    """Which nodes have an edge in any of the relations, or are in any choice: those were learned from."""
+def _warm(degrees: dict[str, Tensor], relations: tuple[Relation, ...]) -> Tensor:
+    """Which nodes have an edge in one of the relations, or in user-bundle, which the model was trained on."""
     wanted = {"ub", *relations}
     return torch.stack([degree > 0 for relation, degree in degrees.items() if relation in wanted]).any(0)
 
 
-def _with_mean(vectors: Tensor, known: Tensor) -> Tensor:
-    if known.all() or not known.any():
+def _fill_mean(vectors: Tensor, warm: Tensor) -> Tensor:
+    if warm.all() or not warm.any():
         return vectors
-    return torch.where(known[:, None], vectors, vectors[known].mean(0))
+    return torch.where(warm[:, None], vectors, vectors[warm].mean(0))
 
 
-def _with_twins(vectors: Tensor, known: Tensor, graph: BundleGraph) -> Tensor:
-    means = _with_mean(vectors, known)
-    if means is vectors:
+def _fill_nearest(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
+    filled = _fill_mean(vectors, warm)
+    if filled is vectors:
         return vectors
-    blank, twin = twins(graph, known.numpy())
-    spare = len(vectors) - 1
-    trust = torch.from_numpy(np.where(blank == spare, 1.0, TRUST).astype(np.float32))
-    means[torch.from_numpy(blank)] = trust[:, None] * vectors[torch.from_numpy(twin)]
-    return means
+    cold, nearest = nearest_warm_bundles(graph, warm.numpy())
+    unseen = len(vectors) - 1
+    share = torch.from_numpy(np.where(cold == unseen, 1.0, COLD_BUNDLE_SHARE).astype(np.float32))
+    filled[torch.from_numpy(cold)] = share[:, None] * vectors[torch.from_numpy(nearest)]
+    return filled
 
 
-def twins(graph: BundleGraph, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The bundles that are not known but share contents with known ones, and for each the one most like it.
+def nearest_warm_bundles(graph: BundleGraph, warm: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The cold bundles that share items with warm ones, and for each the warm bundle with the most similar contents.
 
-    Alike by the cosine of their contents, an item counting for more the fewer bundles it is in; of equals the first.
-    Found once for the same contents and the same known bundles: most what-ifs change neither.
+    Similarity is the cosine of the contents, with rare items weighted more; the lower index wins a tie. Cached by
+    contents and warm bundles, which most what-ifs leave as they are.
     """
-    found = _FOUND.setdefault(graph.bi, {})
-    key = known.tobytes()
-    if key not in found:
-        found[key] = _twins(graph, known)
-    return found[key]
+    cached = _NEAREST.setdefault(graph.bi, {})
+    key = warm.tobytes()
+    if key not in cached:
+        cached[key] = _nearest(graph, warm)
+    return cached[key]
 
 
-_FOUND: WeakKeyDictionary[Edges, dict[bytes, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
+_NEAREST: WeakKeyDictionary[Edges, dict[bytes, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
 
 
-def _twins(graph: BundleGraph, known: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _nearest(graph: BundleGraph, warm: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     contents = incidence(graph.bi.pairs, *graph.bi.shape).astype(np.float32)
-    blank = np.flatnonzero(~known & (np.diff(contents.indptr) > 0))
-    rarity = np.log1p(len(known) / np.maximum(graph.bi.right_degrees.numpy(), 1))
+    cold = np.flatnonzero(~warm & (np.diff(contents.indptr) > 0))
+    rarity = np.log1p(len(warm) / np.maximum(graph.bi.right_degrees.numpy(), 1))
     weighted = contents @ sparse.diags(rarity)
     lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(1)).ravel())
     unit = (sparse.diags(1 / np.maximum(lengths, 1e-9)) @ weighted).tocsr()
-    alike = sparse.csr_array(unit[blank] @ unit[known].T)
-    shares = np.diff(alike.indptr)
-    rows = np.flatnonzero(shares)
+    similarity = sparse.csr_array(unit[cold] @ unit[warm].T)
+    counts = np.diff(similarity.indptr)
+    rows = np.flatnonzero(counts)
     if not len(rows):
         return rows, rows
-    best = np.maximum.reduceat(alike.data, alike.indptr[rows])
-    at = np.flatnonzero(alike.data == np.repeat(best, shares[rows]))
-    row, column = np.repeat(rows, shares[rows])[at], alike.indices[at]
+    best = np.maximum.reduceat(similarity.data, similarity.indptr[rows])
+    at = np.flatnonzero(similarity.data == np.repeat(best, counts[rows]))
+    row, column = np.repeat(rows, counts[rows])[at], similarity.indices[at]
     order = np.lexsort((column, row))
     _, first = np.unique(row[order], return_index=True)
-    return blank[rows], np.flatnonzero(known)[column[order][first]]
+    return cold[rows], np.flatnonzero(warm)[column[order][first]]

@@ -1,146 +1,183 @@
-"""Why this bundle, and what would it take? The smallest edits that take it out of a user's list, or bring it in.
+"""Explanations: the smallest edits that take a bundle out of a user's list, or bring it in.
 
-Candidates are ordered by their influence on the margin: how much of its score's lead over the bundle at the edge of the
-list a thing accounts for, to first order. Every answer is then seen to hold by propagating the edited graph.
+Candidates are ordered by their first-order influence on the margin: the bundle's score less that of the bundle at the
+edge of the list. Every answer is then verified by propagating the edited graph.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clbr.data.pairs import Pairs, Relation
-from clbr.errors import InputError
+from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
+from clbr.inference.answers import Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
-from clbr.inference.recommend import of_left, require_k
-from clbr.inference.smallest import smallest
-from clbr.inference.whatif import State, edited, factual
+from clbr.inference.subset_search import smallest_subset
+from clbr.inference.whatif import SIDES, State, edited_state, factual_state, neighbours, require_k
 from clbr.models.base import Level
-from clbr.models.registry import find_model
 
 BUDGET = 100
 """Sets of edits that are tried at most."""
 CANDIDATES = 256
-"""Of all that could be added, the most promising so many are looked at."""
-
-Question = Literal["why", "history", "contents"]
+"""Possible additions that are considered: the most promising ones."""
 
 
-class Thing(NamedTuple):
-    """Something of a user's history: an item ("ui") or a bundle ("ub")."""
+class HistoryEdge(NamedTuple):
+    """An item ("ui") or a bundle ("ub") of a user's history."""
 
     relation: Relation
     node: int
 
 
-class Swap(NamedTuple):
-    """An item of a bundle and another in its place."""
+class ItemSwap(NamedTuple):
+    """An item of a bundle, and the item that replaces it."""
 
     old: int
     new: int
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """The edits, seen to do it; None if none were found. Places count from 1 in the user's whole list."""
+Order = Callable[[State, int, int, int, Sequence[HistoryEdge]], list[HistoryEdge]]
+"""Orders candidates by promise for (state, user, bundle, k)."""
 
-    question: Question
+
+class Case(NamedTuple):
+    """A question: a bundle in a user's list, as it stands."""
+
+    state: State
     user: int
     bundle: int
     k: int
-    place: int
-    edits: EdgeEdits | None
-    things: list[Thing]
-    swaps: list[Swap]
-    rank_after: int | None
-    tried: int
-    out_of_budget: bool
-    """Whether nothing was found because the budget was spent, and not because nothing more was to be tried."""
+    rank: int
+    budget: int
+
+    def rank_after(self, edits: EdgeEdits) -> int:
+        """The bundle's rank in the user's list after edits."""
+        return edited_state(self.state.artifact, edits).rank(self.user, self.bundle)
 
 
-Order = Callable[[State, int, int, int, Sequence[Thing]], list[Thing]]
-"""Puts the things of a user into an order of promise for (state, user, bundle, k)."""
-
-
-def rank_of(state: State, user: int, bundle: int) -> int:
-    """Where a bundle stands in a user's list, from 1; what she has chosen is in nobody's way."""
-    scores = state.scores(user)
-    own = scores[bundle].clone()
-    scores[[state.artifact.unseen_bundle, *of_left(state.graph.ub.pairs, user)]] = -torch.inf
-    return 1 + int((scores > own).sum() + (scores[:bundle] == own).sum())
-
-
-def why(
-    artifact: Artifact, user: int, bundle: int, k: int = 20, *, budget: int = BUDGET, order: Order | None = None
-) -> Explanation:
-    """The smallest part of a user's history without which a bundle would not be among her first k."""
-    state, place = _asked(artifact, user, bundle, k)
-    if place > k:
-        raise InputError(
-            f"{_named(artifact, bundle)} is at place {place:,} of user {artifact.users.id(user)}'s list, not among the "
-            f"first {k}: ask what it would take to bring it there"
-        )
-    looked_at = find_model(artifact.about.model).relations
-    things = [
-        Thing(relation, int(node))
-        for relation, edges in (("ui", state.graph.ui), ("ub", state.graph.ub))
-        if relation in looked_at
-        for node in of_left(edges.pairs, user)
-    ]
-    ordered = (order or by_influence)(state, user, bundle, k, things)
-
-    def takes_it_out(chosen: list[Thing]) -> bool:
-        return rank_of(edited(artifact, history(user, drop=chosen)), user, bundle) > k
-
-    found = smallest(ordered, takes_it_out, budget)
-    edits = history(user, drop=found.chosen) if found.chosen else None
-    return _explained("why", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried, budget)
-
-
-def what_it_takes(
+def explain(
     artifact: Artifact,
-    user: int,
-    bundle: int,
-    k: int = 20,
+    user: str | int,
+    bundle: str | int,
     *,
     of: Literal["history", "contents"] = "history",
+    k: int = 20,
     budget: int = BUDGET,
     order: Order | None = None,
 ) -> Explanation:
-    """The smallest additions to a user's history, or swaps in a bundle, that bring it among her first k."""
-    state, place = _asked(artifact, user, bundle, k)
-    if place <= k:
-        raise InputError(
-            f"{_named(artifact, bundle)} is at place {place} of user {artifact.users.id(user)}'s list already; ask why"
+    """Why a bundle is among a user's first k; if it is not, what would bring it there.
+
+    The smallest part of the history without which it would not be there, or the smallest additions to the history
+    (`of="history"`) or swaps in the bundle (`of="contents"`) that bring it in.
+    """
+    artifact.require_whatif()
+    require_k(artifact, k)
+    who, what = artifact.users.index(user), artifact.bundles.index(bundle)
+    state = factual_state(artifact)
+    if what in neighbours(state.graph.ub.pairs, who):
+        raise InputError(f"user {user} has chosen bundle {bundle} already, so it is not recommended")
+    case = Case(state, who, what, k, state.rank(who, what), budget)
+    if case.rank <= k and of == "contents":
+        raise InputError(f"bundle {bundle} has rank {case.rank} in user {user}'s list already; ask why it is there")
+    if case.rank <= k:
+        return _why(case, order or by_influence)
+    return _additions(case, order or by_influence) if of == "history" else _swaps(case)
+
+
+def _why(case: Case, order: Order) -> Explanation:
+    used = type(case.state.artifact.model).relations
+    history = [
+        HistoryEdge(relation, int(node))
+        for relation, edges in (("ui", case.state.graph.ui), ("ub", case.state.graph.ub))
+        if relation in used
+        for node in neighbours(edges.pairs, case.user)
+    ]
+    ordered = order(case.state, case.user, case.bundle, case.k, history)
+
+    def takes_it_out(chosen: list[HistoryEdge]) -> bool:
+        return case.rank_after(history_edits(case.user, drop=chosen)) > case.k
+
+    found = smallest_subset(ordered, takes_it_out, case.budget)
+    edits = history_edits(case.user, drop=found.chosen) if found.chosen else None
+    return _answer(case, "why", edits, found.tried, evidence=found.chosen or [])
+
+
+def _additions(case: Case, order: Order) -> Explanation:
+    ordered = order(case.state, case.user, case.bundle, case.k, _candidates(case))[:CANDIDATES]
+
+    def brings_it_in(chosen: list[HistoryEdge]) -> bool:
+        return case.rank_after(history_edits(case.user, add=chosen)) <= case.k
+
+    found = smallest_subset(ordered, brings_it_in, case.budget)
+    edits = history_edits(case.user, add=found.chosen) if found.chosen else None
+    return _answer(case, "history", edits, found.tried, evidence=found.chosen or [])
+
+
+def _candidates(case: Case) -> list[HistoryEdge]:
+    """The most promising additions to the user's history."""
+    items, bundles = influence(case.state, case.user, case.bundle, case.k)
+    graph, artifact = case.state.graph, case.state.artifact
+    used = type(artifact.model).relations
+    candidates: list[HistoryEdge] = []
+    for relation, values, edges in (("ui", items, graph.ui), ("ub", bundles, graph.ub)):
+        if relation not in used:
+            continue
+        values = values.clone()
+        values[neighbours(edges.pairs, case.user).astype(np.int64)] = -torch.inf
+        if relation == "ub":  # choosing the bundle itself is no answer, and the unseen one cannot be chosen
+            values[[case.bundle, artifact.unseen_bundle]] = -torch.inf
+        best = values.topk(min(CANDIDATES, len(values)))
+        candidates += [
+            HistoryEdge(relation, int(node))
+            for value, node in zip(best.values, best.indices, strict=True)
+            if value > -torch.inf
+        ]
+    return candidates
+
+
+def _swaps(case: Case) -> Explanation:
+    """Replace the bundle's items that fit the user least by items that fit the user best."""
+    state, artifact = case.state, case.state.artifact
+    if "bi" not in type(artifact.model).relations:
+        raise UnsupportedError(
+            f"{artifact.about.model} does not use a bundle's contents: ask for additions to the history instead"
         )
-    if of == "contents":
-        return _swaps(state, user, bundle, k, place, budget)
-    ordered = _additions(state, user, bundle, k, order)
+    fit = torch.zeros(state.graph.items)
+    for level in state.embeddings.levels.values():
+        if level.items is not None:
+            fit += level.items @ level.users[case.user]
+    inside = neighbours(state.graph.bi.pairs, case.bundle).astype(np.int64)
+    if not len(inside):
+        return _answer(case, "contents", None, 0)
+    leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
+    fit[inside] = -torch.inf
+    coming = fit.topk(min(len(leaving), len(fit) - len(inside))).indices.numpy()
+    swaps = [ItemSwap(int(old), int(new)) for old, new in zip(leaving, coming, strict=False)]
 
-    def brings_it_in(chosen: list[Thing]) -> bool:
-        return rank_of(edited(artifact, history(user, add=chosen)), user, bundle) <= k
+    def brings_it_in(chosen: list[ItemSwap]) -> bool:
+        return case.rank_after(_swap_edits(case.bundle, chosen)) <= case.k
 
-    found = smallest(ordered, brings_it_in, budget)
-    edits = history(user, add=found.chosen) if found.chosen else None
-    return _explained("history", state, user, bundle, k, place, edits, found.chosen or [], [], found.tried, budget)
+    found = smallest_subset(swaps, brings_it_in, case.budget)
+    edits = _swap_edits(case.bundle, found.chosen) if found.chosen else None
+    return _answer(case, "contents", edits, found.tried, swaps=found.chosen or [])
 
 
-def by_influence(state: State, user: int, bundle: int, k: int, things: Sequence[Thing]) -> list[Thing]:
-    """The things whose vectors point most from the bundle at the edge of the list towards this one come first."""
+def by_influence(state: State, user: int, bundle: int, k: int, candidates: Sequence[HistoryEdge]) -> list[HistoryEdge]:
+    """The candidates with the largest first-order influence first."""
     items, bundles = influence(state, user, bundle, k)
     value = {"ui": items, "ub": bundles}
-    return sorted(things, key=lambda thing: -float(value[thing.relation][thing.node]))
+    return sorted(candidates, key=lambda edge: -float(value[edge.relation][edge.node]))
 
 
 def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Tensor]:
-    """For every item and every bundle how much choosing it would move a user towards a bundle, to first order.
+    """For every item and every bundle: how much choosing it would raise the margin, to first order.
 
-    The margin is the bundle's score less that of the k-th (or of the next, if it is among the first k), so its gradient
-    by the user's vector is the difference of the two bundles' vectors; a choice pulls the user towards what is chosen.
+    The gradient of the margin by the user's vector is the bundle's vector less that of its rival at the edge of the
+    list; a choice moves the user's vector towards the chosen node, the less the more users that node has.
     """
     rival = rival_of(state, user, bundle, k)
     graph, items, bundles = state.graph, torch.zeros(state.graph.items), torch.zeros(state.graph.bundles)
@@ -155,9 +192,9 @@ def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Ten
 
 
 def rival_of(state: State, user: int, bundle: int, k: int) -> int:
-    """The bundle that would take its place among the first k, or that holds the place it would have to take."""
+    """The bundle at the edge of the list: the one that would enter if `bundle` left, or leave if it entered."""
     edge = state.ranking(user, min(k + 1, state.artifact.about.bundles))
-    others = [place.bundle for place in edge if place.bundle != bundle]
+    others = [one for one in edge if one != bundle]
     return others[:k][-1] if others else bundle
 
 
@@ -165,103 +202,53 @@ def _gradient(level: Level, bundle: int, rival: int) -> Tensor:
     return level.bundles[bundle] - level.bundles[rival]
 
 
-def _additions(state: State, user: int, bundle: int, k: int, order: Order | None) -> list[Thing]:
-    """What could be added to her history, the most promising of it, in order."""
-    items, bundles = influence(state, user, bundle, k)
-    looked_at = find_model(state.artifact.about.model).relations
-    things: list[Thing] = []
-    for relation, values, edges in (("ui", items, state.graph.ui), ("ub", bundles, state.graph.ub)):
-        if relation not in looked_at:
-            continue
-        values = values.clone()
-        values[of_left(edges.pairs, user).astype(np.int64)] = -torch.inf
-        if relation == "ub":  # choosing it is not an answer, and the spare one is nothing to choose
-            values[[bundle, state.artifact.unseen_bundle]] = -torch.inf
-        best = values.topk(min(CANDIDATES, len(values)))
-        things += [
-            Thing(relation, int(node))
-            for value, node in zip(best.values, best.indices, strict=True)
-            if value > -torch.inf
-        ]
-    return (order or by_influence)(state, user, bundle, k, things)[:CANDIDATES]
-
-
-def _swaps(state: State, user: int, bundle: int, k: int, place: int, budget: int) -> Explanation:
-    """Put items that fit the user in the place of those of the bundle that fit her least."""
-    artifact = state.artifact
-    if "bi" not in find_model(artifact.about.model).relations:
-        raise InputError(
-            f"{artifact.about.model} does not look at what is in a bundle: ask for additions to her history"
-        )
-    fit = torch.zeros(state.graph.items)
-    for level in state.embeddings.levels.values():
-        if level.items is not None:
-            fit += level.items @ level.users[user]
-    inside = of_left(state.graph.bi.pairs, bundle).astype(np.int64)
-    if not len(inside):
-        return _explained("contents", state, user, bundle, k, place, None, [], [], 0, budget)
-    leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
-    fit[inside] = -torch.inf
-    coming = fit.topk(min(len(leaving), len(fit) - len(inside))).indices.numpy()
-    swaps = [Swap(int(old), int(new)) for old, new in zip(leaving, coming, strict=False)]
-
-    def brings_it_in(chosen: list[Swap]) -> bool:
-        return rank_of(edited(artifact, _contents(bundle, chosen)), user, bundle) <= k
-
-    found = smallest(swaps, brings_it_in, budget)
-    edits = _contents(bundle, found.chosen) if found.chosen else None
-    return _explained("contents", state, user, bundle, k, place, edits, [], found.chosen or [], found.tried, budget)
-
-
-def _explained(
+def _answer(
+    case: Case,
     question: Question,
-    state: State,
-    user: int,
-    bundle: int,
-    k: int,
-    place: int,
     edits: EdgeEdits | None,
-    things: list[Thing],
-    swaps: list[Swap],
     tried: int,
-    budget: int,
+    evidence: Sequence[HistoryEdge] = (),
+    swaps: Sequence[ItemSwap] = (),
 ) -> Explanation:
-    """The answer, seen to hold once more."""
-    after = None
+    """The answer, verified once more."""
+    artifact, after = case.state.artifact, None
     if edits is not None:
-        after = rank_of(edited(state.artifact, edits), user, bundle)
-        if (after > k) != (question == "why"):
-            raise RuntimeError(f"edits that were seen to do it do not: place {after} of {k}")
-    spent = edits is None and tried >= budget
-    return Explanation(question, user, bundle, k, place, edits, things, swaps, after, tried, spent)
+        after = case.rank_after(edits)
+        if (after > case.k) != (question == "why"):
+            raise RuntimeError(f"verified edits do not hold: rank {after}, k {case.k}")
+    nodes: list[dict[str, Any]] = []
+    for edge in evidence:
+        kind = SIDES[edge.relation][1]
+        nodes.append({"kind": kind, **artifact.node(kind, edge.node).model_dump()})
+    return Explanation(
+        question=question,
+        user=artifact.node("user", case.user),
+        bundle=artifact.node("bundle", case.bundle),
+        k=case.k,
+        rank=case.rank,
+        found=edits is not None,
+        out_of_budget=edits is None and tried >= case.budget,
+        rank_after=after,
+        tried=tried,
+        evidence=[Evidence(**node) for node in nodes],
+        swaps=[Swap(old=artifact.node("item", swap.old), new=artifact.node("item", swap.new)) for swap in swaps],
+        caveat=artifact.caveat,
+    )
 
 
-def _asked(artifact: Artifact, user: int, bundle: int, k: int) -> tuple[State, int]:
-    """Things as they are, and the bundle's place in the user's list; refused if she has chosen it."""
-    require_k(artifact, k)
-    state = factual(artifact)
-    if bundle in of_left(state.graph.ub.pairs, user):
-        raise InputError(f"user {artifact.users.id(user)} has chosen {_named(artifact, bundle)}; it is not recommended")
-    return state, rank_of(state, user, bundle)
-
-
-def _named(artifact: Artifact, bundle: int) -> str:
-    return f"bundle {artifact.bundles.id(bundle)}"
-
-
-def history(user: int, *, add: Sequence[Thing] = (), drop: Sequence[Thing] = ()) -> EdgeEdits:
+def history_edits(user: int, *, add: Sequence[HistoryEdge] = (), drop: Sequence[HistoryEdge] = ()) -> EdgeEdits:
     """Edits of a user's history."""
     return EdgeEdits(add=_by_relation(user, add), drop=_by_relation(user, drop))
 
 
-def _by_relation(user: int, things: Sequence[Thing]) -> dict[Relation, Pairs]:
+def _by_relation(user: int, edges: Sequence[HistoryEdge]) -> dict[Relation, Pairs]:
     pairs: dict[Relation, list[tuple[int, int]]] = {}
-    for thing in things:
-        pairs.setdefault(thing.relation, []).append((user, thing.node))
+    for edge in edges:
+        pairs.setdefault(edge.relation, []).append((user, edge.node))
     return {relation: np.array(found, np.int32) for relation, found in pairs.items()}
 
 
-def _contents(bundle: int, swaps: Sequence[Swap]) -> EdgeEdits:
+def _swap_edits(bundle: int, swaps: Sequence[ItemSwap]) -> EdgeEdits:
     return EdgeEdits(
         add={"bi": np.array([(bundle, swap.new) for swap in swaps], np.int32)},
         drop={"bi": np.array([(bundle, swap.old) for swap in swaps], np.int32)},

@@ -1,6 +1,7 @@
-"""Making an artifact of a run."""
+"""Make an artifact: in memory from a trained model, or a folder from a run."""
 
 import json
+import shutil
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,35 +12,24 @@ from safetensors.torch import save
 from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
-from clbr.data.describe import SEGMENTS, segment_users
-from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
-from clbr.evaluation.metrics import HEADLINE
-from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import atomic_folder, require_free, write_synced
-from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import (
     ABOUT,
     CARD,
     GRAPH,
     KINDS,
-    LAYOUT,
     VECTORS,
     WEIGHTS,
     About,
     Artifact,
     about_checksum,
-    encode_all,
-    make_graph,
 )
-from clbr.inference.card import card
-from clbr.inference.recommend import diversity_cost
-from clbr.models.base import Encoder, Model
+from clbr.inference.card import measure, write_card
+from clbr.models.base import Model
 from clbr.models.registry import build_model
-from clbr.rng import generator
+from clbr.training.config import RunConfig
 from clbr.training.run_folder import best_epoch, best_model, read_config, read_dataset, read_origin
-
-DIVERSITY_USERS = 300
 
 
 def export(
@@ -49,27 +39,37 @@ def export(
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
 ) -> Path:
-    """Make an artifact of a run at its best epoch; whole or not at all. `force` replaces an artifact, nothing else.
+    """Write the artifact of a run at its best epoch, atomically. `force` replaces an artifact, nothing else.
 
-    `data` is the data set, or where it lies now, if the run does not know.
+    `data` is the data set, or its folder, if the run's own path to it is no longer right.
     """
-    from clbr import __version__
-
     run, out = Path(run), Path(out)
     config = read_config(run)
-    require_free(out, force, is_artifact)  # before minutes of work, not after
+    require_free(out, force, is_artifact)  # before minutes of work
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
-        raise InputError(f"{dataset.name}: is not the data set that {run} was trained on")
-    model, best = best_model(run, dataset), best_epoch(run, config)
-    assert best is not None  # it has best weights
-    result = None
-    if len(dataset.test):
-        result = evaluate(model.recommender(BundleGraph.of(dataset)), dataset, split="test")
-    wide = widened(model, config.model, config.settings, dataset)
-    files, levels = _contents(wide, dataset)
+        raise InputError(f"{dataset.name}: is not the data set that {run} was trained on", "data")
+    artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
+    return save_artifact(artifact, out, dataset, force=force)
+
+
+def run_artifact(run: Path, dataset: BundleDataset) -> Artifact:
+    """The artifact of a run at its best epoch, in memory."""
+    config = read_config(run)
+    return make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
+
+
+def _best_number(run: Path, config: RunConfig) -> int:
+    best = best_epoch(run, config)
+    assert best is not None  # the run has best weights
+    return int(best["number"])
+
+
+def make_artifact(model: Model, config: RunConfig, dataset: BundleDataset, best_epoch: int) -> Artifact:
+    """The artifact of a trained model, in memory; nothing is measured yet."""
+    from clbr import __version__
+
     about = About(
-        layout=LAYOUT,
         version=__version__,
         model=config.model,
         paradigm=config.paradigm,
@@ -80,28 +80,28 @@ def export(
         users=len(dataset.users),
         bundles=len(dataset.bundles),
         items=len(dataset.items),
-        best_epoch=best["number"],
-        validation={name: best["validation"][name] for name in HEADLINE if name in best["validation"]},
-        test={name: result[name] for name in HEADLINE} if result else {},
-        segments=_segments(result, dataset) if result else {},
-        levels=levels,
-        files={},
+        best_epoch=best_epoch,
     )
-    if len(dataset.validation):
-        some = np.unique(dataset.validation[:, 0])
-        some = generator(config.seed, "users of diversity").permutation(some)[:DIVERSITY_USERS]
-        inside = Artifact.of(out, about, wide, dataset)
-        cost = diversity_cost(
-            inside, dataset.validation[np.isin(dataset.validation[:, 0], some)], min(20, len(dataset.bundles))
-        )
-        about = about.model_copy(update={"diversity": cost})
-    files[CARD] = card(about, dataset).encode()
+    return Artifact.of(about, widened(model, config.model, config.settings, dataset), dataset)
+
+
+def save_artifact(artifact: Artifact, out: Path, dataset: BundleDataset | None, *, force: bool = False) -> Path:
+    """Write an artifact to a folder, atomically. With its data set it is measured for the card first."""
+    require_free(out, force, is_artifact)
+    if dataset is None:  # it was opened from a folder: a copy is the same artifact
+        artifact.verify()
+        with atomic_folder(out, force, is_artifact) as folder:
+            for name in (ABOUT, *artifact.about.files):
+                shutil.copyfile(artifact.folder / name, folder / name)
+        return out
+    about = measure(artifact, dataset)
+    files = _files(artifact) | {CARD: write_card(about, dataset).encode()}
     about = about.model_copy(update={"files": {name: sha256(content).hexdigest() for name, content in files.items()}})
     content = about.model_dump(mode="json")
     files[ABOUT] = (json.dumps(content | {"checksum": about_checksum(content)}, indent=2) + "\n").encode()
     with atomic_folder(out, force, is_artifact) as folder:
-        for name, content_ in files.items():
-            write_synced(folder / name, content_)
+        for name, data in files.items():
+            write_synced(folder / name, data)
     return out
 
 
@@ -112,9 +112,9 @@ def is_artifact(folder: Path) -> bool:
 
 
 def widened(model: Model, name: str, settings: dict[str, Any], dataset: BundleDataset) -> Model:
-    """The model with a spare user and a spare bundle, whose own vectors are 0: only what they are tied to speaks."""
+    """The model with rows of zeros for an unseen user and an unseen bundle: their vectors come from their edges."""
     wide = build_model(name, settings, len(dataset.users) + 1, len(dataset.bundles) + 1, len(dataset.items))
-    state = model.state_dict()
+    state = {key: value.cpu() for key, value in model.state_dict().items()}
     for key, parameter in wide.state_dict().items():
         missing = [there - here for there, here in zip(parameter.shape, state[key].shape, strict=True)]
         if any(missing):
@@ -124,37 +124,32 @@ def widened(model: Model, name: str, settings: dict[str, Any], dataset: BundleDa
     return wide
 
 
-def _contents(model: Model, dataset: BundleDataset) -> tuple[dict[str, bytes], dict[str, int]]:
-    """The files, and the widths of the levels of vectors if the model makes any."""
-    pairs: dict[Relation, Pairs] = {"ub": dataset.train, "ui": dataset.ui, "bi": dataset.bi}
+def _files(artifact: Artifact) -> dict[str, bytes]:
+    """All files but the card and artifact.json."""
+    graph = artifact.graph
+    pairs = {relation: torch.from_numpy(np.array(graph.edges(relation).pairs)) for relation in ("ub", "ui", "bi")}
     files = {
-        WEIGHTS: save({key: value.contiguous() for key, value in model.state_dict().items()}),
-        GRAPH: save({relation: torch.from_numpy(np.array(found)) for relation, found in pairs.items()}),
+        WEIGHTS: _aligned(artifact.model.state_dict()),
+        GRAPH: _aligned(pairs),
     }
-    levels: dict[str, int] = {}
-    if isinstance(model, Encoder):
-        graph = make_graph(pairs, len(dataset.users), len(dataset.bundles), len(dataset.items))
-        embeddings = encode_all(model, graph)
-        vectors: dict[str, Tensor] = {"users": embeddings.joined("users"), "bundles": embeddings.joined("bundles")}
-        for name, level in embeddings.levels.items():
-            levels[name] = level.users.shape[1]
-            if level.items is not None:
-                vectors[f"items.{name}"] = level.items
-        files[VECTORS] = save({key: value.contiguous() for key, value in vectors.items()})
-    for nodes in (dataset.users, dataset.bundles, dataset.items):
+    if artifact.about.levels:
+        embeddings = artifact.embeddings
+        vectors = {"users": embeddings.joined("users"), "bundles": embeddings.joined("bundles")}
+        vectors |= {f"items.{n}": level.items for n, level in embeddings.levels.items() if level.items is not None}
+        files[VECTORS] = _aligned(vectors)
+    for nodes in artifact.nodes.values():
         if nodes.ids or nodes.names:
-            told = {"ids": nodes.ids, "names": nodes.names}
-            files[f"{nodes.kind}s.json"] = json.dumps(told, ensure_ascii=False).encode()
-    return files, levels
+            content = {"ids": nodes.ids, "names": nodes.names, "integer_ids": nodes.integer_ids}
+            files[f"{nodes.kind}s.json"] = json.dumps(content, ensure_ascii=False).encode()
+    return files
 
 
-def _segments(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[str, float]]:
-    """Test metrics by how much is known of a user."""
-    segment = segment_users(dataset.train, len(dataset.users))[result.users]
-    found: dict[str, dict[str, float]] = {}
-    for number, name in enumerate(SEGMENTS):
-        mine = segment == number
-        if mine.any():
-            found[name] = {"users": float(mine.sum())}
-            found[name] |= {metric: float(result.per_user[metric][mine].mean()) for metric in HEADLINE}
-    return found
+def _aligned(tensors: dict[str, Tensor]) -> bytes:
+    """A safetensors file whose values begin at a multiple of 64 bytes.
+
+    Products of vectors depend in their last bit on alignment: so a mapped file gives the scores of one in memory.
+    """
+    content = save({key: value.contiguous() for key, value in tensors.items()})
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:end] + b" " * (-end % 64)
+    return len(header).to_bytes(8, "little") + header + content[end:]

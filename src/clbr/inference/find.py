@@ -1,4 +1,4 @@
-"""Find a user, a bundle or an item by id or name."""
+"""Find users, bundles and items by id or name, and show what is known of one."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,46 +8,102 @@ import polars as pl
 from numpy.typing import NDArray
 
 from clbr.data.dataset import Nodes
+from clbr.data.describe import SEGMENTS, segment_users
+from clbr.inference.answers import BundleDetails, FoundNode, ItemDetails, Kind, SearchResults, UserDetails
+from clbr.inference.artifact import Artifact
+from clbr.inference.whatif import neighbours
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The nodes of a kind, to be searched; `sizes` says how much is known of each, and more comes first."""
+    """The searchable nodes of a kind; of equal matches the node with the larger size comes first."""
 
     nodes: Nodes
     sizes: NDArray[np.int64]
 
     @cached_property
     def ids(self) -> pl.Series:
-        """In small letters."""
-        ids = self.nodes.ids or [str(number) for number in range(len(self.nodes))]
-        return _folded(ids)
+        """The ids, case-folded."""
+        return _folded(self.nodes.ids or [str(index) for index in range(len(self.nodes))])
 
     @cached_property
     def names(self) -> pl.Series | None:
-        """In small letters; empty where there is none."""
+        """The names, case-folded; empty where a node has none."""
         return None if self.nodes.names is None else _folded([name or "" for name in self.nodes.names])
 
     def find(self, text: str, limit: int) -> tuple[NDArray[np.int64], int]:
-        """The best `limit` nodes for a text, and how many there are in all.
+        """The best `limit` nodes for a text, and the number of all matches.
 
-        First the one with this id, then ids and names that begin with the text, names with a word that begins so, and
-        what holds it anywhere; within each those with more edges first.
+        In this order: the exact id; ids and names that begin with the text; names with a word that begins with it; ids
+        and names that contain it. Without a text all nodes match.
         """
         wanted = text.strip().casefold()
-        merit = np.zeros(len(self.nodes), np.int64)
+        match = np.zeros(len(self.nodes), np.int64)
         if wanted:
-            starts, holds = self.ids.str.starts_with(wanted), self.ids.str.contains(wanted, literal=True)
-            merit = np.maximum(merit, 1 * holds.to_numpy(), dtype=np.int64)
-            merit = np.maximum(merit, 3 * starts.to_numpy())
+            match = np.maximum(match, 1 * self.ids.str.contains(wanted, literal=True).to_numpy(), dtype=np.int64)
+            match = np.maximum(match, 3 * self.ids.str.starts_with(wanted).to_numpy())
             if self.names is not None:
-                merit = np.maximum(merit, 1 * self.names.str.contains(wanted, literal=True).to_numpy())
-                merit = np.maximum(merit, 2 * self.names.str.contains(f" {wanted}", literal=True).to_numpy())
-                merit = np.maximum(merit, 3 * self.names.str.starts_with(wanted).to_numpy())
-            merit = np.maximum(merit, 4 * (self.ids == wanted).to_numpy())
-        found = np.flatnonzero(merit) if wanted else np.arange(len(merit))
-        order = np.lexsort((found, -self.sizes[found], -merit[found]))
+                match = np.maximum(match, 1 * self.names.str.contains(wanted, literal=True).to_numpy())
+                match = np.maximum(match, 2 * self.names.str.contains(f" {wanted}", literal=True).to_numpy())
+                match = np.maximum(match, 3 * self.names.str.starts_with(wanted).to_numpy())
+            match = np.maximum(match, 4 * (self.ids == wanted).to_numpy())
+        found = np.flatnonzero(match) if wanted else np.arange(len(match))
+        order = np.lexsort((found, -self.sizes[found], -match[found]))
         return found[order[:limit]], len(found)
+
+
+class Directory:
+    """What can be looked up in an artifact: nodes by text, and the details of a node."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact, graph = artifact, artifact.graph
+        chosen, has = graph.ub.left_degrees[:-1].numpy(), graph.ui.left_degrees[:-1].numpy()
+        self.bundle_users = graph.ub.right_degrees.numpy().astype(np.int64)
+        self.item_users = graph.ui.right_degrees.numpy().astype(np.int64)
+        self.segments = segment_users(graph.ub.pairs, artifact.about.users)
+        self.catalogues: dict[Kind, Catalogue] = {
+            "user": Catalogue(artifact.users, (chosen + has).astype(np.int64)),
+            "bundle": Catalogue(artifact.bundles, graph.bi.left_degrees[:-1].numpy().astype(np.int64)),
+            "item": Catalogue(artifact.items, graph.bi.right_degrees.numpy().astype(np.int64)),
+        }
+
+    def find(self, kind: Kind, text: str = "", limit: int = 10) -> SearchResults:
+        """The nodes of a kind that match a text."""
+        catalogue = self.catalogues[kind]
+        indices, total = catalogue.find(text, limit)
+        found = [
+            FoundNode(**self.artifact.node(kind, index).model_dump(), size=int(catalogue.sizes[index]))
+            for index in indices.tolist()
+        ]
+        return SearchResults(kind=kind, text=text, total=total, found=found)
+
+    def user(self, id: str | int) -> UserDetails:
+        """A user and their history."""
+        artifact, index = self.artifact, self.artifact.users.index(id)
+        return UserDetails(
+            **artifact.node("user", index).model_dump(),
+            segment=SEGMENTS[self.segments[index]],
+            bundles=[artifact.node("bundle", int(one)) for one in neighbours(artifact.graph.ub.pairs, index)],
+            items=[artifact.node("item", int(one)) for one in neighbours(artifact.graph.ui.pairs, index)],
+        )
+
+    def bundle(self, id: str | int) -> BundleDetails:
+        """A bundle and its contents."""
+        artifact, index = self.artifact, self.artifact.bundles.index(id)
+        return BundleDetails(
+            **artifact.node("bundle", index).model_dump(),
+            chosen_by=int(self.bundle_users[index]),
+            items=[artifact.node("item", int(one)) for one in neighbours(artifact.graph.bi.pairs, index)],
+        )
+
+    def item(self, id: str | int) -> ItemDetails:
+        """An item and its use."""
+        index = self.artifact.items.index(id)
+        return ItemDetails(
+            **self.artifact.node("item", index).model_dump(),
+            bundles=int(self.catalogues["item"].sizes[index]),
+            users=int(self.item_users[index]),
+        )
 
 
 def _folded(texts: list[str] | tuple[str, ...]) -> pl.Series:

@@ -1,55 +1,84 @@
-"""Recommendations of an artifact: for a user, for someone never seen, for everyone."""
+"""Recommendation lists: for a user, for an unseen user, for several users, for everyone."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clbr.data.frames import make_frame
 from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.ranking import rank, top
 from clbr.files import write_atomic
+from clbr.graph.edits import EdgeEdits
+from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
-from clbr.models.base import Recommender
+from clbr.inference.whatif import edit_history, edited_state, neighbours, require_k
+from clbr.models.base import Scorer
 
 POOL = 5
 """Diversity chooses among so many times as many bundles as are wanted."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """A bundle at its place in a list."""
-
-    bundle: int
-    score: float
-
-
 def recommend(
     artifact: Artifact,
-    user: int,
-    k: int = 20,
+    user: str | int | None = None,
     *,
+    likes_items: Sequence[str | int] = (),
+    likes_bundles: Sequence[str | int] = (),
+    k: int = 20,
     keep_chosen: bool = False,
-    allow: Collection[int] | None = None,
-    deny: Collection[int] = (),
+    allow: Collection[str | int] | None = None,
+    deny: Collection[str | int] = (),
     diversity: float = 0.0,
-) -> list[Place]:
-    """A user's k best bundles, best first; fewer, if fewer are left.
+) -> Recommendations:
+    """The k best bundles of a user, or of an unseen user who likes some items or bundles.
 
-    What she has chosen is left out unless `keep_chosen`. Only bundles of `allow` are listed, if it is given, and none
-    of `deny`. `diversity` from 0 to 1 trades score for bundles that share less of their contents with those above them.
+    Bundles that the user has chosen are left out unless `keep_chosen`. Only bundles of `allow` are listed, if it is
+    given, and none of `deny`. `diversity` from 0 to 1 trades score for bundles that share fewer items.
     """
-    if not 0 <= user < artifact.about.users:
-        raise InputError(f"user {user}: expected a number from 0 to {artifact.about.users - 1}")
-    scores = artifact.recommender.scores(torch.tensor([user]))[0]
-    chosen = () if keep_chosen else chosen_by(artifact, user)
-    return best(artifact, scores, k, chosen=chosen, allow=allow, deny=deny, diversity=diversity)
+    if (user is None) != bool(likes_items or likes_bundles):
+        raise InputError("expected a user, or what an unseen user likes: exactly one of the two", "user", "likes_item")
+    limits = {
+        "allow": None if allow is None else [artifact.bundles.index(bundle) for bundle in allow],
+        "deny": [artifact.bundles.index(bundle) for bundle in deny],
+    }
+    if user is not None:
+        index: int | None = artifact.users.index(user)
+        scores = artifact.scorer.scores(torch.tensor([index]))[0]
+        chosen: Collection[int] = neighbours(artifact.graph.ub.pairs, artifact.users.index(user))
+    else:
+        index, (edits, chosen) = None, _likes(artifact, likes_items, likes_bundles)
+        scores = edited_state(artifact, edits).scores(artifact.unseen_user)
+    chosen = () if keep_chosen else chosen
+    found, values = best(artifact, scores, k, exclude=chosen, diversity=diversity, **limits)  # type: ignore[arg-type]
+    return _answer(artifact, index, k, found, values)
+
+
+def _likes(
+    artifact: Artifact, items: Sequence[str | int], bundles: Sequence[str | int]
+) -> tuple[EdgeEdits, Collection[int]]:
+    """The edges of an unseen user, and the bundles among them."""
+    artifact.require_whatif()
+    edits = edit_history(artifact, artifact.unseen_user, add_items=items, add_bundles=bundles)
+    return edits, [artifact.bundles.index(bundle) for bundle in bundles]
+
+
+def recommend_batch(artifact: Artifact, users: Sequence[str | int], k: int = 20) -> RecommendationBatch:
+    """The lists of several users, scored together."""
+    require_k(artifact, k)
+    indices = [artifact.users.index(user) for user in users]
+    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k, with_scores=True)
+    lists = [
+        _answer(artifact, index, k, row[row >= 0].tolist(), values[row >= 0].tolist())
+        for index, row, values in zip(indices, ranking, scores, strict=True)
+    ]
+    return RecommendationBatch(lists=lists)
 
 
 def best(
@@ -57,17 +86,17 @@ def best(
     scores: Tensor,
     k: int,
     *,
-    chosen: Collection[int] = (),
+    exclude: Collection[int] = (),
     allow: Collection[int] | None = None,
     deny: Collection[int] = (),
     diversity: float = 0.0,
-) -> list[Place]:
-    """The k best bundles by (bundles,) scores."""
+) -> tuple[list[int], list[float]]:
+    """The k best bundles by (bundles + 1,) scores, and their scores."""
     require_k(artifact, k)
     if not 0 <= diversity <= 1:
-        raise InputError(f"diversity {diversity}: expected a number from 0 (by score alone) to 1")
+        raise InputError(f"diversity {diversity}: expected a number from 0 (by score alone) to 1", "diversity")
     scores = scores.clone()
-    scores[[artifact.unseen_bundle, *chosen, *deny]] = -torch.inf
+    scores[[artifact.unseen_bundle, *exclude, *deny]] = -torch.inf
     if allow is not None:
         others = torch.ones(len(scores), dtype=torch.bool)
         others[list(allow)] = False
@@ -77,32 +106,31 @@ def best(
     found = found[found >= 0]
     if diversity and len(found):
         found = _diverse(artifact, found, scores[found], k, diversity)
-    return [Place(*place) for place in zip(found.tolist(), scores[found].tolist(), strict=True)]
+    return found.tolist(), scores[found].tolist()
 
 
 def _diverse(artifact: Artifact, candidates: Tensor, scores: Tensor, k: int, diversity: float) -> Tensor:
-    """Maximal marginal relevance: each place goes to the best of score less overlap with what stands above.
+    """Maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998): score less overlap with the bundles above.
 
-    Scores are scaled to [0, 1] over the candidates; the overlap of two bundles is the share of their items that both
-    have (Jaccard).
+    Scores are scaled to [0, 1] over the candidates. The overlap of two bundles is the Jaccard index of their items.
     """
     overlap = shared_contents(artifact, candidates.numpy())
     spread = float(scores.max() - scores.min()) or 1.0
-    worth = ((scores - scores.min()) / spread).numpy()
+    relevance = ((scores - scores.min()) / spread).numpy()
     chosen: list[int] = []
     nearest = np.zeros(len(candidates))
-    left = np.ones(len(candidates), bool)
+    free = np.ones(len(candidates), bool)
     while len(chosen) < min(k, len(candidates)):
-        value = np.where(left, (1 - diversity) * worth - diversity * nearest, -np.inf)
-        place = int(value.argmax())
-        chosen.append(place)
-        left[place] = False
-        nearest = np.maximum(nearest, overlap[place])
+        value = np.where(free, (1 - diversity) * relevance - diversity * nearest, -np.inf)
+        position = int(value.argmax())
+        chosen.append(position)
+        free[position] = False
+        nearest = np.maximum(nearest, overlap[position])
     return candidates[chosen]
 
 
 def shared_contents(artifact: Artifact, bundles: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For each two of these bundles the share of their items that both have."""
+    """The Jaccard index of the items of every two of these bundles."""
     contents = artifact.contents[bundles]
     both = np.asarray((contents @ contents.T).todense(), np.float64)
     sizes = both.diagonal()
@@ -110,73 +138,98 @@ def shared_contents(artifact: Artifact, bundles: NDArray[np.int64]) -> NDArray[n
 
 
 def diversity_cost(
-    artifact: Artifact, wanted: Pairs, k: int = 20, shares: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5)
+    artifact: Artifact, wanted: Pairs, k: int = 20, diversities: tuple[float, ...] = (0.0, 0.1, 0.3, 0.5)
 ) -> dict[str, dict[str, float]]:
-    """What diversity costs: for these pairs' users the recall at k, and how much their lists' neighbours share."""
+    """Recall at k for these pairs, and the overlap of neighbours in a list, by diversity."""
     users = np.unique(wanted[:, 0])
     found: dict[str, dict[str, float]] = {}
-    for share in shares:
+    for diversity in diversities:
         recalls, shared = [], []
         for user in users.tolist():
-            listed = np.array([place.bundle for place in recommend(artifact, user, k, diversity=share)])
-            recalls.append(np.isin(of_left(wanted, user), listed).mean())
+            scores = artifact.scorer.scores(torch.tensor([user]))[0]
+            chosen = neighbours(artifact.graph.ub.pairs, user)
+            listed = np.array(best(artifact, scores, k, exclude=chosen, diversity=diversity)[0])
+            recalls.append(np.isin(neighbours(wanted, user), listed).mean())
             both = shared_contents(artifact, listed)
             shared.append(np.diagonal(both, 1).mean() if len(listed) > 1 else 0.0)
-        found[f"{share:g}"] = {"recall@20": float(np.mean(recalls)), "shared contents": float(np.mean(shared))}
+        found[f"{diversity:g}"] = {"recall@20": float(np.mean(recalls)), "shared contents": float(np.mean(shared))}
     return found
 
 
 def recommend_all(
-    artifact: Artifact, out: Path, k: int = 20, progress: Callable[[int], None] = lambda users: None
+    artifact: Artifact, out: Path, k: int = 20, on_progress: Callable[[int], None] = lambda users: None
 ) -> int:
-    """Every user's k best bundles that she has not chosen, as a Parquet file; gives the number of rows."""
+    """Write every user's k best bundles that the user has not chosen to a Parquet file; gives the number of rows."""
     require_k(artifact, k)
-    users = np.arange(artifact.about.users)
-    known = _Known(artifact)
-    ranking = rank(known, users, k, exclude=artifact.chosen, progress=progress)
-    user, place = np.nonzero(ranking >= 0)
-    bundle = ranking[user, place]
-    frame = pl.DataFrame(
-        {
-            "user": _ids(artifact.users.ids, user),
-            "place": (place + 1).astype(np.int32),
-            "bundle": _ids(artifact.bundles.ids, bundle),
-        }
-    )
     content = BytesIO()
+    frame = recommend_frame(artifact, np.arange(artifact.about.users), k, "polars", on_progress)
     frame.write_parquet(content)
     write_atomic(out, content.getvalue())
     return len(frame)
 
 
-class _Known(Recommender):
-    """The artifact's recommender without the spare bundle."""
+def recommend_frame(
+    artifact: Artifact,
+    users: NDArray[np.int64],
+    k: int,
+    backend: str,
+    on_progress: Callable[[int], None] = lambda users: None,
+) -> Any:
+    """The lists of users as a frame: user, bundle, name (if bundles have names), rank, score."""
+    ranking, scores = rank_known(artifact, users, k, with_scores=True, on_progress=on_progress)
+    row, position = np.nonzero(ranking >= 0)
+    bundle = ranking[row, position]
+    columns: dict[str, Any] = {
+        "user": artifact.users.values(users[row]),
+        "bundle": artifact.bundles.values(bundle),
+    }
+    if artifact.bundles.names:
+        columns["name"] = [artifact.bundles.names[index] for index in bundle]
+    columns |= {"rank": (position + 1).astype(np.int32), "score": scores[row, position]}
+    return make_frame(columns, backend)
+
+
+def rank_known(
+    artifact: Artifact,
+    users: NDArray[np.int64],
+    k: int,
+    *,
+    with_scores: bool = False,
+    on_progress: Callable[[int], None] = lambda users: None,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Each user's k best bundles that the user has not chosen, (n, k) with -1 for none, and their scores."""
+    scorer = KnownScorer(artifact)
+    ranking = rank(scorer, users, k, exclude=artifact.graph.ub.pairs, on_progress=on_progress)
+    values = np.zeros(ranking.shape, np.float32)
+    if with_scores:
+        for start in range(0, len(users), BLOCK):
+            some = slice(start, start + BLOCK)
+            scores = scorer.scores(torch.from_numpy(users[some]))
+            values[some] = scores.gather(1, torch.from_numpy(ranking[some].clip(min=0))).cpu().numpy()
+    return ranking, values
+
+
+BLOCK = 1024
+"""Users whose scores are held at once."""
+
+
+class KnownScorer(Scorer):
+    """The artifact's scores without the unseen bundle: what is served."""
 
     def __init__(self, artifact: Artifact) -> None:
-        self.inner, self.bundles = artifact.recommender, artifact.about.bundles
+        self.inner, self.bundles = artifact.scorer, artifact.about.bundles
 
     def scores(self, users: Tensor) -> Tensor:
+        """For n users an (n, bundles) tensor."""
         return self.inner.scores(users)[:, : self.bundles]
 
 
-def _ids(ids: tuple[str, ...] | None, numbers: NDArray[np.int64]) -> pl.Series:
-    if ids is None:
-        return pl.Series(numbers)
-    return pl.Series(ids).gather(numbers)
-
-
-def chosen_by(artifact: Artifact, user: int) -> NDArray[np.int32]:
-    """The bundles that a user has chosen."""
-    return of_left(artifact.chosen, user)
-
-
-def of_left(pairs: NDArray[np.int32], left: int) -> NDArray[np.int32]:
-    """The right nodes of a left one, in sorted pairs."""
-    start, end = np.searchsorted(pairs[:, 0], [left, left + 1])
-    return pairs[start:end, 1]
-
-
-def require_k(artifact: Artifact, k: int) -> None:
-    """Refuse a list that is longer than there are bundles."""
-    if not 1 <= k <= artifact.about.bundles:
-        raise InputError(f"top {k}: expected 1 to {artifact.about.bundles}, as many bundles as there are")
+def _answer(
+    artifact: Artifact, user: int | None, k: int, bundles: Sequence[int], scores: Sequence[float]
+) -> Recommendations:
+    names = artifact.bundles.names
+    ranked = [
+        RankedBundle(id=artifact.bundles.id(bundle), name=names[bundle] if names else None, rank=rank, score=score)
+        for rank, (bundle, score) in enumerate(zip(bundles, scores, strict=True), start=1)
+    ]
+    return Recommendations(user=None if user is None else artifact.node("user", user), k=k, recommended=ranked)

@@ -1,10 +1,10 @@
-"""What if? An artifact and edits in, the difference out. Exact for the trained parameters: propagated anew.
+"""What if a user's history were different? Edits of the data in, the user's list before and after out.
 
-The parameters stay as they were trained: the answer is what the model makes of another history or of other contents,
-not what a model trained on them would make.
+The edited graph is propagated anew, so the answer is exact for the trained parameters, which stay as they are.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,18 +13,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.describe import SEGMENTS, segment_users
+from clbr.data.pairs import Pairs, Relation
+from clbr.errors import InputError
+from clbr.evaluation.ranking import top
 from clbr.graph.edits import RELATIONS, EdgeEdits, without_effect
 from clbr.graph.graph import BundleGraph
+from clbr.inference.answers import Kind, Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
-from clbr.inference.recommend import Place, best, of_left, require_k
-from clbr.models.base import Embeddings
-from clbr.models.registry import find_model
+from clbr.inference.cold_start import encode_filled
+from clbr.models.base import Embeddings, Encoder
 
 BLOCK = 1024
 """Users whose scores are held at once."""
-KEPT = 64
-"""Bundles whose places are kept, should they be asked for again."""
+CACHED_BUNDLES = 64
+"""Bundles whose ranks are cached."""
+Ids = Sequence[str | int]
+Edits = Mapping[str, Mapping[str, Sequence[Sequence[str | int]]]]
+"""Edits by id: {"add": {"ui": [[user, item], ...]}, "drop": {"bi": [[bundle, item], ...]}}."""
+SIDES: dict[Relation, tuple[Kind, Kind]] = {"ub": ("user", "bundle"), "ui": ("user", "item"), "bi": ("bundle", "item")}
 
 
 @dataclass(frozen=True)
@@ -34,64 +40,72 @@ class State:
     artifact: Artifact
     graph: BundleGraph
     embeddings: Embeddings
-    found_places: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    cached_ranks: dict[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @cached_property
     def users(self) -> Tensor:
-        """All levels' vectors of users."""
+        """User vectors, all levels joined."""
         return self.embeddings.joined("users")
 
     @cached_property
     def bundles(self) -> Tensor:
-        """All levels' vectors of bundles."""
+        """Bundle vectors, all levels joined."""
         return self.embeddings.joined("bundles")
 
     def scores(self, user: int) -> Tensor:
-        """Of all bundles, the spare one included."""
+        """Scores of all bundles, the unseen one included."""
         return self.bundles @ self.users[user]
 
-    def places(self, bundle: int) -> NDArray[np.int64]:
-        """Where a bundle stands in each user's list, from 1; 0 where she has chosen it. Kept for a while.
+    def ranking(self, user: int, k: int) -> list[int]:
+        """The user's k best bundles that the user has not chosen in this graph."""
+        scores = self.scores(user)
+        scores[[self.artifact.unseen_bundle, *neighbours(self.graph.ub.pairs, user)]] = -torch.inf
+        found = top(scores[None], k)[0]
+        return [bundle for bundle in found.tolist() if bundle >= 0]
 
-        Bundles that a user has chosen are in nobody's way. Of equal scores the lower bundle stands first, as in every
-        list.
-        """
-        if bundle not in self.found_places:
-            while len(self.found_places) >= KEPT:  # the oldest goes, so that questions never fill the memory
-                self.found_places.pop(next(iter(self.found_places)), None)
-            self.found_places[bundle] = self._places(bundle)
-        return self.found_places[bundle]
+    def rank(self, user: int, bundle: int) -> int:
+        """The rank of a bundle in a user's list; bundles that the user has chosen are not ranked."""
+        scores = self.scores(user)
+        own = scores[bundle].clone()
+        scores[[self.artifact.unseen_bundle, *neighbours(self.graph.ub.pairs, user)]] = -torch.inf
+        return 1 + int((scores > own).sum() + (scores[:bundle] == own).sum())
 
-    def _places(self, bundle: int) -> NDArray[np.int64]:
-        places = torch.empty(self.artifact.about.users, dtype=torch.int64)
-        for start, scores, mine in self.blocks():
+    def ranks(self, bundle: int) -> NDArray[np.int64]:
+        """The rank of a bundle in each user's list; 0 where the user has chosen it. The latest are cached."""
+        if bundle not in self.cached_ranks:
+            while len(self.cached_ranks) >= CACHED_BUNDLES:  # drop the oldest
+                self.cached_ranks.pop(next(iter(self.cached_ranks)), None)
+            self.cached_ranks[bundle] = self._ranks(bundle)
+        return self.cached_ranks[bundle]
+
+    def _ranks(self, bundle: int) -> NDArray[np.int64]:
+        ranks = torch.empty(self.artifact.about.users, dtype=torch.int64)
+        for start, scores, chosen in self.score_blocks():
             own = scores[:, bundle].clone()[:, None]
-            scores[mine[:, 0], mine[:, 1]] = -torch.inf
-            scores[:, self.artifact.unseen_bundle] = -torch.inf  # it is in nobody's way
-            above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # each looked at once
-            places[start : start + len(scores)] = 1 + above
-            places[start + mine[mine[:, 1] == bundle, 0]] = 0
-        return places.numpy()
+            scores[chosen[:, 0], chosen[:, 1]] = -torch.inf
+            scores[:, self.artifact.unseen_bundle] = -torch.inf
+            above = (scores[:, :bundle] >= own).sum(1) + (scores[:, bundle + 1 :] > own).sum(1)  # lower index wins ties
+            ranks[start : start + len(scores)] = 1 + above
+            ranks[start + chosen[chosen[:, 1] == bundle, 0]] = 0
+        return ranks.numpy()
 
-    def blocks(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Everyone's scores, some users at a time.
-
-        Gives the first of them, their (n, bundles) scores, and (row, bundle) pairs of what they have chosen.
-        """
-        users, chosen = self.artifact.about.users, self.graph.ub.pairs
+    def score_blocks(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Everyone's scores in blocks: first user, (n, bundles + 1) scores, (row, bundle) pairs of chosen bundles."""
+        users, pairs = self.artifact.about.users, self.graph.ub.pairs
         for start in range(0, users, BLOCK):
             end = min(start + BLOCK, users)
             scores = self.users[start:end] @ self.bundles.T
-            first, last = np.searchsorted(chosen[:, 0], [start, end])
-            yield start, scores, torch.from_numpy(chosen[first:last].astype(np.int64)) - torch.tensor([start, 0])
+            first, last = np.searchsorted(pairs[:, 0], [start, end])
+            yield start, scores, torch.from_numpy(pairs[first:last].astype(np.int64)) - torch.tensor([start, 0])
 
-    def ranking(self, user: int, k: int) -> list[Place]:
-        """Her k best bundles that she has not chosen here."""
-        return best(self.artifact, self.scores(user), k, chosen=of_left(self.graph.ub.pairs, user))
+    def audience(self, bundle: int, k: int) -> NDArray[np.int64]:
+        """The users who have a bundle among their first k, in order, without those who have chosen it."""
+        ranks = self.ranks(bundle)
+        return np.flatnonzero((ranks > 0) & (ranks <= k))
 
 
-def factual(artifact: Artifact) -> State:
-    """Things as they are."""
+def factual_state(artifact: Artifact) -> State:
+    """The training graph and the model's vectors on it."""
     artifact.require_whatif()
     if "factual" not in artifact.__dict__:
         artifact.__dict__["factual"] = State(artifact, artifact.graph, artifact.embeddings)
@@ -99,104 +113,188 @@ def factual(artifact: Artifact) -> State:
     return state
 
 
-def edited(artifact: Artifact, edits: EdgeEdits) -> State:
-    """Things as they would be."""
+def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
+    """The edited graph and the model's vectors on it."""
     artifact.require_whatif()
+    assert isinstance(artifact.model, Encoder)
     graph = edits.apply(artifact.graph)
-    return State(artifact, graph, artifact.encode(graph))
+    return State(artifact, graph, encode_filled(artifact.model, graph))
 
 
-def idle(artifact: Artifact, edits: EdgeEdits) -> list[str]:
-    """What of the edits cannot have an effect, in words."""
-    model = artifact.about.model
-    ignored = [relation for relation in RELATIONS if relation not in find_model(model).relations]
-    return [without_effect(model, relation) for relation in ignored if edits.touches(relation)]
-
-
-@dataclass(frozen=True)
-class Move:
-    """A bundle in a user's list, before and after; a place counts from 1 and is None beyond what was asked for."""
-
-    bundle: int
-    before: int | None
-    after: int | None
-    score_before: float
-    score_after: float
-
-
-@dataclass(frozen=True)
-class UserAnswer:
-    """A user's list before and after, and how each bundle of either moved; those of the later list first."""
-
-    user: int
-    before: list[Place]
-    after: list[Place]
-    moves: list[Move]
-
-
-def ask_user(artifact: Artifact, user: int, edits: EdgeEdits, k: int = 20) -> UserAnswer:
-    """What a user would be recommended after the edits."""
+def whatif(
+    artifact: Artifact,
+    user: str | int,
+    *,
+    add_items: Ids = (),
+    drop_items: Ids = (),
+    add_bundles: Ids = (),
+    drop_bundles: Ids = (),
+    edits: Edits | None = None,
+    k: int = 20,
+) -> WhatIf:
+    """A user's list before and after edits of the user's history, or of anything (`edits`)."""
+    artifact.require_whatif()
+    index = artifact.users.index(user)
+    changed = edit_history(
+        artifact,
+        index,
+        add_items=add_items,
+        drop_items=drop_items,
+        add_bundles=add_bundles,
+        drop_bundles=drop_bundles,
+        edits=edits,
+    )
     require_k(artifact, k)
-    then, now = factual(artifact), edited(artifact, edits)
-    before, after = then.ranking(user, k), now.ranking(user, k)
-    was = {place.bundle: number for number, place in enumerate(before, start=1)}
-    is_now = {place.bundle: number for number, place in enumerate(after, start=1)}
-    old, new = then.scores(user), now.scores(user)
+    old, new = factual_state(artifact), edited_state(artifact, changed)
+    before, after = old.ranking(index, k), new.ranking(index, k)
+    scores_before, scores_after = old.scores(index), new.scores(index)
+    rank_before, rank_after = (
+        {bundle: rank for rank, bundle in enumerate(ranking, start=1)} for ranking in (before, after)
+    )
     moves = [
-        Move(bundle, was.get(bundle), is_now.get(bundle), float(old[bundle]), float(new[bundle]))
-        for bundle in [*is_now, *(bundle for bundle in was if bundle not in is_now)]
-    ]
-    return UserAnswer(user, before, after, moves)
-
-
-@dataclass(frozen=True)
-class Change:
-    """How many of a segment's users have the bundle in their lists."""
-
-    users: int
-    before: int
-    after: int
-
-
-@dataclass(frozen=True)
-class BundleAnswer:
-    """The users who have a bundle in their first k, before and after."""
-
-    bundle: int
-    k: int
-    before: NDArray[np.int64]
-    after: NDArray[np.int64]
-    segments: dict[str, Change]
-
-    @property
-    def entered(self) -> NDArray[np.int64]:
-        """Who has it only after the edits."""
-        return np.setdiff1d(self.after, self.before)
-
-    @property
-    def left(self) -> NDArray[np.int64]:
-        """Who had it only before them."""
-        return np.setdiff1d(self.before, self.after)
-
-
-def ask_bundle(artifact: Artifact, bundle: int, edits: EdgeEdits, k: int = 20) -> BundleAnswer:
-    """Whom a bundle would be recommended to after the edits."""
-    require_k(artifact, k)
-    then, now = factual(artifact), edited(artifact, edits)
-    before, after = audience(then, bundle, k), audience(now, bundle, k)
-    segment = segment_users(artifact.chosen, artifact.about.users)
-    segments: dict[str, Change] = {
-        name: Change(
-            int((segment == number).sum()),
-            int((segment[before] == number).sum()),
-            int((segment[after] == number).sum()),
+        Move(
+            **artifact.node("bundle", bundle).model_dump(),
+            rank_before=rank_before.get(bundle),
+            rank_after=rank_after.get(bundle),
+            score_before=float(scores_before[bundle]),
+            score_after=float(scores_after[bundle]),
         )
-        for number, name in enumerate(SEGMENTS)
-    }
-    return BundleAnswer(bundle, k, before, after, segments)
+        for bundle in dict.fromkeys([*after, *before])
+    ]
+    return WhatIf(
+        user=artifact.node("user", index),
+        k=k,
+        before=_ranked(artifact, before, scores_before),
+        after=_ranked(artifact, after, scores_after),
+        moves=moves,
+        warnings=ineffective(artifact, changed),
+        caveat=artifact.caveat,
+    )
 
 
-def audience(state: State, bundle: int, k: int) -> NDArray[np.int64]:
-    """The users who have a bundle among their first k, in order. Whoever has chosen it is not among them."""
-    places = state.places(bundle)
-    return np.flatnonzero((places > 0) & (places <= k))
+def edit_history(
+    artifact: Artifact,
+    user: int,
+    *,
+    add_items: Ids = (),
+    drop_items: Ids = (),
+    add_bundles: Ids = (),
+    drop_bundles: Ids = (),
+    edits: Edits | None = None,
+) -> EdgeEdits:
+    """Edits of a user's items and bundles, or those of `edits`."""
+    add: dict[Relation, Ids] = {"ui": add_items, "ub": add_bundles}
+    drop: dict[Relation, Ids] = {"ui": drop_items, "ub": drop_bundles}
+    return _make_edits(artifact, user, add, drop, edits)
+
+
+def edit_contents(
+    artifact: Artifact, bundle: int, *, add_items: Ids = (), drop_items: Ids = (), edits: Edits | None = None
+) -> EdgeEdits:
+    """Edits of a bundle's items, or those of `edits`."""
+    return _make_edits(artifact, bundle, {"bi": add_items}, {"bi": drop_items}, edits)
+
+
+def _make_edits(
+    artifact: Artifact, left: int, add: dict[Relation, Ids], drop: dict[Relation, Ids], edits: Edits | None
+) -> EdgeEdits:
+    """Edits as node indices. Contradictions, known pairs to add and missing pairs to drop raise an error by id."""
+    if edits is None:
+        sides = [
+            {r: [(left, artifact.nodes[SIDES[r][1]].index(id)) for id in ids] for r, ids in side.items()}
+            for side in (add, drop)
+        ]
+    elif any([*add.values(), *drop.values()]):
+        raise InputError("`edits` holds all edits: leave the single ones out", "edits")
+    else:
+        sides = _parse_edits(artifact, edits)
+    for relation in RELATIONS:
+        _check_edits(artifact, relation, sides[0].get(relation, []), sides[1].get(relation, []))
+    added, dropped = ({r: np.array(pairs, np.int32).reshape(-1, 2) for r, pairs in side.items()} for side in sides)
+    return EdgeEdits(added, dropped)
+
+
+def _parse_edits(artifact: Artifact, edits: Edits) -> list[dict[Relation, list[tuple[int, int]]]]:
+    """Edits by id as edits by index: additions first, then drops."""
+    _check_keys("edits", edits, ("add", "drop"))
+    sides: list[dict[Relation, list[tuple[int, int]]]] = []
+    for side in ("add", "drop"):
+        given = edits.get(side, {})
+        _check_keys(f"edits, {side}", given, RELATIONS)
+        sides.append({r: _parse_pairs(artifact, r, given[r], f"edits, {side}, {r}") for r in RELATIONS if r in given})
+    return sides
+
+
+def _check_keys(where: str, given: object, known: Sequence[str]) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: found {given!r:.40}, expected an object with the keys {', '.join(known)}", "edits")
+    if unknown := set(given) - set(known):
+        raise InputError(f"{where}: unknown key '{min(unknown, key=str)}', expected {', '.join(known)}", "edits")
+
+
+def _parse_pairs(artifact: Artifact, relation: Relation, given: object, where: str) -> list[tuple[int, int]]:
+    left, right = (artifact.nodes[kind] for kind in SIDES[relation])
+    pairs = []
+    for pair in given if isinstance(given, list | tuple) else [given]:
+        ids = pair if isinstance(pair, list | tuple) else []
+        if len(ids) != 2 or not all(isinstance(id, str | int) and not isinstance(id, bool) for id in ids):
+            raise InputError(f"{where}: found {pair!r:.40}, expected a pair of ids", "edits")
+        pairs.append((left.index(ids[0]), right.index(ids[1])))
+    return pairs
+
+
+def _check_edits(
+    artifact: Artifact, relation: Relation, add: Sequence[tuple[int, int]], drop: Sequence[tuple[int, int]]
+) -> None:
+    """Raise an error that names the first pair which cannot be added or dropped."""
+    left_kind, right_kind = SIDES[relation]
+    right_nodes, pairs = artifact.nodes[right_kind], artifact.graph.edges(relation).pairs
+    for what, given in (("added", add), ("dropped", drop)):
+        if twice := [pair for pair, count in Counter(given).items() if count > 1]:
+            raise InputError(f"{right_kind} {right_nodes.id(twice[0][1])} is {what} twice; once is enough")
+    if both := set(add) & set(drop):
+        raise InputError(f"{right_kind} {right_nodes.id(min(both)[1])} is both added and dropped: choose one")
+    for left, right in add:
+        if right in neighbours(pairs, left):
+            named = f"{right_kind} {right_nodes.id(right)}"
+            raise InputError(f"{_owner(artifact, left_kind, left)} has {named} already: adding it changes nothing")
+    for left, right in drop:
+        known = neighbours(pairs, left)
+        if right not in known:
+            owner, named = _owner(artifact, left_kind, left), f"{right_kind} {right_nodes.id(right)}"
+            some = ", ".join(right_nodes.id(int(node)) for node in known[:5])
+            has = f"{some}{' and more' if len(known) > 5 else ''}" if len(known) else "none"
+            raise InputError(f"{owner} does not have {named}, so it cannot be dropped; its {right_kind}s: {has}")
+
+
+def _owner(artifact: Artifact, kind: Kind, index: int) -> str:
+    """The left node of an edit, for messages."""
+    nodes = artifact.nodes[kind]
+    return f"{kind} {nodes.id(index)}" if index < len(nodes) else f"the unseen {kind}"
+
+
+def ineffective(artifact: Artifact, edits: EdgeEdits) -> list[str]:
+    """Which edits have no effect because the model does not use their relation, in words."""
+    model, used = artifact.about.model, type(artifact.model).relations
+    return [
+        without_effect(model, relation) for relation in RELATIONS if relation not in used and edits.touches(relation)
+    ]
+
+
+def _ranked(artifact: Artifact, bundles: Sequence[int], scores: Tensor) -> list[RankedBundle]:
+    return [
+        RankedBundle(**artifact.node("bundle", bundle).model_dump(), rank=rank, score=float(scores[bundle]))
+        for rank, bundle in enumerate(bundles, start=1)
+    ]
+
+
+def neighbours(pairs: Pairs, left: int) -> NDArray[np.int32]:
+    """The right nodes of a left node, in sorted pairs."""
+    start, end = np.searchsorted(pairs[:, 0], [left, left + 1])
+    return pairs[start:end, 1]
+
+
+def require_k(artifact: Artifact, k: int) -> None:
+    """Raise an error unless 1 <= k <= number of bundles."""
+    if not 1 <= k <= artifact.about.bundles:
+        raise InputError(f"k = {k}: expected 1 to {artifact.about.bundles}, the number of bundles", "k")

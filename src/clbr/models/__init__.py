@@ -1,1 +1,1 @@
-"""Recommenders: one file each, behind one interface."""
+"""Models: one file each, behind one interface (`base.py`), found by name (`registry.py`)."""

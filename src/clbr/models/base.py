@@ -1,8 +1,8 @@
-"""What a recommender can do, and what a trainable model adds to it."""
+"""Interfaces of models: what a scorer, a model, an encoder and a closed-form model must implement."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, final
 
 import torch
 from pydantic import Field
@@ -14,59 +14,66 @@ from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.models.objectives import bpr
 
+SearchSpace = dict[str, list[Any]]
+"""The values that a hyperparameter search tries, by setting. A setting that is not listed is not searched."""
 
-class Recommender(ABC):
-    """Scores every bundle for a user: the higher, the sooner it is recommended."""
+# Learning rates of the paper. Its learning-rate decay (a factor of 0.01 to 0.5 every 2 to 4 units, which it does not
+# name) is not searched: read as epochs, the rate is near zero after ten. dim, batch_size and negatives are fixed to
+# the paper's values for all models.
+COMMON_SPACE: SearchSpace = {
+    "learning_rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
+    "weight_decay": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
+    "init": ["normal", "xavier"],
+}
+"""The search space that all models trained by gradient steps share."""
+
+DROPOUT_VALUES = [0.0, 0.1, 0.2, 0.3, 0.5]
+"""Dropout rates that a search tries."""
+
+
+class Scorer(ABC):
+    """Scores every bundle for a user. Bundles with higher scores are recommended first."""
 
     @abstractmethod
     def scores(self, users: Tensor) -> Tensor:
-        """For n user ids an (n, bundles) float32 tensor. Training pairs are scored like all others."""
-
-
-class Floor(Recommender):
-    """A recommender that is simply computed from a data set; any trained model has to beat it."""
-
-    @classmethod
-    @abstractmethod
-    def fit(cls, dataset: BundleDataset, config: Config | None = None) -> Self:
-        """Learn from the training pairs, and only from these."""
+        """Return an (n, bundles) float32 tensor for n user indices. Training pairs are scored like all others."""
 
 
 @dataclass(frozen=True)
 class Triples:
-    """Choices and, for each, things not chosen: (n,) lefts, (n,) chosen, (n, k) not chosen."""
+    """Training examples of one relation: (n,) users, (n,) positives, (n, k) sampled negatives."""
 
     users: Tensor
     positives: Tensor
     negatives: Tensor
 
     def to(self, device: torch.device) -> "Triples":
-        """The same, there."""
+        """Return the triples on a device."""
         return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device))
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step of training learns from."""
+    """Training examples of one step: user-bundle triples and, for models with an item task, user-item triples."""
 
     ub: Triples
     ui: Triples | None = None
 
     def to(self, device: torch.device) -> "Batch":
-        """The same, there."""
+        """Return the batch on a device."""
         return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None)
 
 
 @dataclass(frozen=True)
 class Level:
-    """The vectors of one level of a model; items where the level has them."""
+    """The embeddings of one level of a model. `items` is None where the level has no items."""
 
     users: Tensor  # (U, d)
     bundles: Tensor  # (B, d)
     items: Tensor | None = None  # (I, d)
 
     def side(self, kind: Literal["users", "bundles", "items"]) -> Tensor | None:
-        """The vectors of one kind of node."""
+        """Return the embeddings of one kind of node."""
         vectors: Tensor | None = getattr(self, kind)
         return vectors
 
@@ -80,18 +87,18 @@ SIDES: dict[Relation, tuple[Literal["users", "bundles", "items"], Literal["users
 
 @dataclass(frozen=True)
 class Embeddings:
-    """A model's vectors, level by level; a score is the sum of the levels' inner products."""
+    """The embeddings of a model by level. The score of a pair is the sum of the inner products of all levels."""
 
     levels: dict[str, Level]
 
     def both_sides(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
-        """Left and right vectors, of the levels that have both: not all have items."""
+        """Return the left and right embeddings of a relation, for the levels that have both (some have no items)."""
         one, other = SIDES[relation]
         sides = [(level.side(one), level.side(other)) for level in self.levels.values()]
         return [(left, right) for left, right in sides if left is not None and right is not None]
 
     def relevance(self, relation: Relation, left: Tensor, right: Tensor) -> Tensor:
-        """How well (n,) left nodes fit (n, k) right nodes each; for items, by the levels that have them."""
+        """Score (n,) left nodes against (n, k) right nodes: (n, k), over the levels that have both sides."""
         scores = []
         for lefts, rights in self.both_sides(relation):
             mine = lefts.index_select(0, left)[:, None]  # (n, 1, d)
@@ -99,104 +106,138 @@ class Embeddings:
         return torch.stack(scores).sum(0)
 
     def task_scores(self, relation: Relation, triples: Triples) -> tuple[Tensor, Tensor]:
-        """The scores of the chosen, (n, 1), and of the others, (n, k)."""
+        """Return the scores of the positives, (n, 1), and of the negatives, (n, k)."""
         right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)
         scores = self.relevance(relation, triples.users, right)
         return scores[:, :1], scores[:, 1:]
 
     def joined(self, kind: Literal["users", "bundles"]) -> Tensor:
-        """The levels' vectors side by side."""
+        """Return the embeddings of all levels, concatenated: one row per node."""
         return torch.cat([getattr(level, kind) for level in self.levels.values()], dim=1)
 
 
-class ModelConfig(Config):
-    """What every trainable model can be told."""
-
-    dim: int = Field(64, ge=1, le=8192, description="length of the node vectors")
-    init: Literal["normal", "xavier"] = Field("xavier", description="how parameters begin: N(0, 0.1) or Xavier uniform")
-
-
-class Model(nn.Module, ABC):
-    """A trainable recommender. The graph is an argument, never a part of the model."""
-
-    settings: ClassVar[type[ModelConfig]]
-    citation: ClassVar[str]
-    relations: ClassVar[tuple[Relation, ...]]
-    """The relations that the model looks at, beside the choices that it learns from."""
-
-    @property
-    def learns_items(self) -> bool:
-        """Whether its batches are to hold choices of items as well."""
-        return False
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.config = config
-
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw all parameters anew, in their fixed order."""
-        for parameter in self.parameters():
-            if parameter.dim() < 2:
-                nn.init.zeros_(parameter)
-            elif self.config.init == "normal":
-                nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
-            else:
-                nn.init.xavier_uniform_(parameter, generator=generator)
-
-    def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
-        """The graph to train on in this epoch, if the model augments it."""
-        return graph
-
-    @abstractmethod
-    def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """The terms of the loss by name; their sum is minimised."""
-
-    @abstractmethod
-    def recommender(self, graph: BundleGraph) -> Recommender:
-        """What the model, as it stands, recommends on a graph."""
-
-
-class Encoder(Model):
-    """A model that turns a graph into vectors. Counterfactual views and what-if need one."""
-
-    @classmethod
-    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """The relations that a level's users, or bundles, are known by: one without edges in them is a blank there."""
-        return cls.relations or ("ub",)  # what it learned from
-
-    @abstractmethod
-    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """The vectors on a graph; with a generator as in training (dropout), without one as in use."""
-
-    def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """The model's own losses on vectors; BPR unless it says otherwise."""
-        return {"bpr": bpr(*embeddings.task_scores("ub", batch.ub))}
-
-    def batch_graph(self, graph: BundleGraph, batch: Batch) -> BundleGraph:
-        """The graph to encode for this batch, if the model hides something from itself."""
-        return graph
-
-    def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        """Encode, then the task."""
-        return self.task_losses(self.encode(self.batch_graph(graph, batch), generator), batch)
-
-    def recommender(self, graph: BundleGraph) -> Recommender:
-        """Inner products of the vectors on this graph."""
-        with torch.no_grad():
-            return VectorRecommender.of(self.encode(graph))
-
-
-class VectorRecommender(Recommender):
-    """Recommends by inner products."""
+class VectorScorer(Scorer):
+    """Scores by the inner product of a user vector and a bundle vector."""
 
     def __init__(self, users: Tensor, bundles: Tensor) -> None:
         self.users, self.bundles = users, bundles
 
     @classmethod
     def of(cls, embeddings: Embeddings) -> Self:
-        """By all levels."""
+        """Build the scorer from the concatenated levels of embeddings."""
         return cls(embeddings.joined("users"), embeddings.joined("bundles"))
 
     def scores(self, users: Tensor) -> Tensor:
-        """Users' vectors times all bundles'."""
+        """Multiply the users' vectors with the vectors of all bundles."""
         return self.users[users.to(self.users.device)] @ self.bundles.T
+
+
+class ModelConfig(Config):
+    """Settings that every model trained by gradient steps has."""
+
+    dim: int = Field(64, ge=1, le=8192, description="length of the node embeddings")
+    init: Literal["normal", "xavier"] = Field("xavier", description="initial parameters: N(0, 0.1) or Xavier uniform")
+
+
+class Model(nn.Module, ABC):
+    """A model with parameters. The graph is an argument of its methods, never part of its state.
+
+    A subclass sets `config_class` and `relations` and is built as `Class(config, users, bundles, items)` with the
+    numbers of nodes. Shapes of parameters must follow these numbers: an exported model has one more user and bundle.
+    """
+
+    config_class: ClassVar[type[Config]]
+    """The class of its settings."""
+    relations: ClassVar[tuple[Relation, ...]]
+    """The relations of the graph that its scores depend on."""
+    citation: ClassVar[str] = ""
+    """Authors, venue and year of its paper."""
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE
+    """The settings that a hyperparameter search tries."""
+
+    config: Config
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def learns_items(self) -> bool:
+        """Whether its batches must contain user-item triples."""
+        return False
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw all parameters, in the order of `parameters()`. Vectors (biases) become 0."""
+        normal = isinstance(self.config, ModelConfig) and self.config.init == "normal"
+        for parameter in self.parameters():
+            if parameter.dim() < 2:
+                nn.init.zeros_(parameter)
+            elif normal:
+                nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
+            else:
+                nn.init.xavier_uniform_(parameter, generator=generator)
+
+    def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
+        """Return the graph to train on in one epoch. A model with edge dropout overrides this."""
+        return graph
+
+    @abstractmethod
+    def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Return the terms of the training loss by name. Their sum is minimised."""
+
+    @abstractmethod
+    def scorer(self, graph: BundleGraph) -> Scorer:
+        """Return the scorer of the current parameters on a graph."""
+
+
+class ClosedForm(Model):
+    """A model whose parameters are computed from the data set in one step, without gradients.
+
+    Its parameters are created with `requires_grad=False`. Training calls `solve` once.
+    """
+
+    search_space: ClassVar[SearchSpace] = {}
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Set all parameters to 0. Nothing is drawn."""
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    @abstractmethod
+    def solve(self, dataset: BundleDataset) -> None:
+        """Compute the parameters from the training pairs, user-item and bundle-item pairs of a data set."""
+
+    @final
+    def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Return no terms: there is no loss to minimise."""
+        return {}
+
+
+class Encoder(Model):
+    """A model that computes embeddings from a graph. Counterfactual views, what-if and explanations need one."""
+
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """Return the relations that define a node at this level. A node with no edge in any of them is cold here."""
+        return cls.relations or ("ub",)  # a model that reads no relation still learns from user-bundle pairs
+
+    @abstractmethod
+    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
+        """Compute the embeddings on a graph. With a generator dropout is active (training), without one it is not."""
+
+    def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
+        """Return the terms of the task loss by name. The default is BPR on user-bundle triples."""
+        return {"bpr": bpr(*embeddings.task_scores("ub", batch.ub))}
+
+    def batch_graph(self, graph: BundleGraph, batch: Batch) -> BundleGraph:
+        """Return the graph to encode for one batch. A model that hides the batch's positives overrides this."""
+        return graph
+
+    def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """Encode the graph and return the task losses."""
+        return self.task_losses(self.encode(self.batch_graph(graph, batch), generator), batch)
+
+    def scorer(self, graph: BundleGraph) -> Scorer:
+        """Return a scorer by inner products of the embeddings on this graph."""
+        with torch.no_grad():
+            return VectorScorer.of(self.encode(graph))

@@ -1,9 +1,9 @@
 """BGCN: graph convolution on an item level and on a bundle level (Chang et al., SIGIR 2020).
 
-On both levels h <- dropout([LeakyReLU(A h W), h]), so vectors grow; a level's output is the raw vectors next to the
-row-normalised layers. Item level: user-item with self-loops; a bundle is the mean of its items, row-normalised.
-Bundle level: users and bundles, where bundles that share items are neighbours too, by N N' with N the bundle-item
-matrix of unit rows. One table of user vectors serves both.
+On both levels a layer computes h <- dropout([LeakyReLU(A h W), h]), so vectors grow with each layer. The output of a
+level is the initial vectors concatenated with the row-normalised layers. Item level: user-item edges with self-loops; a
+bundle is the row-normalised mean of its items. Bundle level: user-bundle edges, and bundle-bundle edges N N' between
+bundles that share items, with N the bundle-item matrix with rows of length 1. Both levels share the user vectors.
 """
 
 from typing import ClassVar, Literal
@@ -15,24 +15,38 @@ from torch import Tensor, nn
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, power
 from clbr.graph.operators import Blocks, Diagonal, Product
-from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import (
+    COMMON_SPACE,
+    DROPOUT_VALUES,
+    Batch,
+    Embeddings,
+    Encoder,
+    Level,
+    ModelConfig,
+    SearchSpace,
+)
 from clbr.models.layers import grow, unit_rows
 
 
 class BGCNConfig(ModelConfig):
     """Settings of BGCN."""
 
-    layers: int = Field(2, ge=1, description="rounds of convolution on each level")
-    message_dropout: float = Field(0.3, ge=0, lt=1, description="on every layer's vectors")
-    l2: float = Field(0.0, ge=0, description="weight of the squared length of the batch's output vectors")
+    layers: int = Field(2, ge=1, description="number of convolution layers on each level")
+    message_dropout: float = Field(0.3, ge=0, lt=1, description="dropout rate on the output of every layer")
+    l2: float = Field(0.0, ge=0, description="weight of the squared norm of the batch's embeddings")
 
 
 class BGCN(Encoder):
-    """Two levels of convolution that share the users."""
+    """Convolution on two levels that share the user vectors."""
 
-    settings = BGCNConfig
+    config_class = BGCNConfig
     citation = "Chang et al., SIGIR 2020"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
+        "layers": [1, 2, 3],
+        "message_dropout": DROPOUT_VALUES,
+        "l2": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
+    }
     config: BGCNConfig
 
     def __init__(self, config: BGCNConfig, users: int, bundles: int, items: int) -> None:
@@ -47,13 +61,13 @@ class BGCN(Encoder):
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """On the item level by items; on the bundle level users by choices, bundles by shared items as well."""
+        """Item level: items. Bundle level: user-bundle pairs, and for bundles also the items they share."""
         if level == "item":
             return ("ui", "bi")
         return ("ub",) if side == "users" else ("ub", "bi")
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Both levels, each d + 2 d + ... wide. In training nothing asks for items, and they are left out."""
+        """Compute both levels, each d + 2 d + ... wide. Item vectors are not needed in training."""
         item_level = graph.keep("bgcn item", _item_level, "ui")
         bundle_level = graph.keep("bgcn bundle", _bundle_level, "ub", "bi")
         users, items = self._convolve(item_level, self.items, self.item_layers, generator)
@@ -70,12 +84,12 @@ class BGCN(Encoder):
     def _convolve(
         self, level: Blocks, others: Tensor, layers: nn.ModuleList, generator: torch.Generator | None
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """The outputs of each layer, for users and for the other side."""
+        """Return the output of each layer, for the users and for the other side (items or bundles)."""
         hidden: list[Tensor] = [self.users, others]
         outputs = [hidden]
         for layer in layers:
             assert isinstance(layer, nn.Linear)
-            # A (h W) in place of (A h) W: the same, over vectors that do not grow.
+            # A (h W) equals (A h) W, and its vectors do not grow with the layers.
             messages = level.apply([x @ layer.weight.T for x in hidden])
             pairs = zip(messages, hidden, strict=True)
             both = [grow(message, layer.bias, old, self.config.message_dropout, generator) for message, old in pairs]
@@ -85,7 +99,7 @@ class BGCN(Encoder):
         return list(users), list(rest)
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """BPR, and the squared length of the batch's vectors if that has a weight."""
+        """Return BPR and, if `l2` is above 0, the weighted squared norm of the batch's embeddings."""
         losses = super().task_losses(embeddings, batch)
         if self.config.l2:
             bundles = torch.cat([batch.ub.positives, batch.ub.negatives.flatten()])
@@ -96,14 +110,14 @@ class BGCN(Encoder):
 
 
 def _item_level(graph: BundleGraph) -> Blocks:
-    """D^-1/2 [[I, UI], [UI', I]] D^-1/2."""
+    """Build D^-1/2 [[I, UI], [UI', I]] D^-1/2."""
     users, items = (power(degrees + 1, -0.5) for degrees in (graph.ui.left_degrees, graph.ui.right_degrees))
     ui = graph.ui.plain.scaled(users, items)
     return Blocks([[Diagonal(users**2), ui], [ui.T, Diagonal(items**2)]])
 
 
 def _bundle_level(graph: BundleGraph) -> Blocks:
-    """D^-1/2 [[I, UB], [UB', N N']] D^-1/2; the overlap N N' is never multiplied out."""
+    """Build D^-1/2 [[I, UB], [UB', N N']] D^-1/2. N N' stays a product: it would be nearly dense."""
     unit = graph.bi.plain.scaled(left=power(graph.bi.left_degrees, -0.5))
     overlap = (Product(unit, unit.T) @ torch.ones(graph.bundles, 1)).squeeze(1)
     users, bundles = power(graph.ub.left_degrees + 1, -0.5), power(graph.ub.right_degrees + overlap, -0.5)

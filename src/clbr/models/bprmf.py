@@ -1,4 +1,4 @@
-"""BPRMF: the inner product of a user's and a bundle's vector (Rendle et al., UAI 2009). User-bundle only."""
+"""BPRMF: matrix factorisation trained with BPR on user-bundle pairs (Rendle et al., UAI 2009)."""
 
 from typing import ClassVar
 
@@ -15,9 +15,9 @@ class BPRMFConfig(ModelConfig):
 
 
 class BPRMF(Encoder):
-    """Two tables of vectors; the graph is not looked at."""
+    """One vector per user and per bundle; the graph is not used."""
 
-    settings = BPRMFConfig
+    config_class = BPRMFConfig
     citation = "Rendle et al., UAI 2009"
     relations: ClassVar[tuple[Relation, ...]] = ()
 
@@ -27,5 +27,5 @@ class BPRMF(Encoder):
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """The tables themselves."""
+        """Return the parameters themselves."""
         return Embeddings({"bundle": Level(self.users, self.bundles)})

@@ -1,8 +1,8 @@
-"""BundleNet: bundles drawn from their items on the user-item-bundle graph (Deng et al., CIKM 2020).
+"""BundleNet: relational convolution on the user-item-bundle graph (Deng et al., CIKM 2020).
 
-Relation-specific transforms over the tripartite graph; a bundle starts from its own vector and the mean of its items.
-Choices of bundles and of items are learned together. While training, the batch's own choices are taken out of the
-graph, so that the answer does not stand in the question.
+The first vector of a bundle is its own vector plus the mean of its items' vectors. User-bundle and user-item pairs are
+learned together. In training the positive user-bundle edges of the batch are removed from the graph: otherwise the
+label would be part of the input.
 """
 
 from typing import ClassVar
@@ -14,7 +14,16 @@ from torch.nn.functional import leaky_relu
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import (
+    COMMON_SPACE,
+    DROPOUT_VALUES,
+    Batch,
+    Embeddings,
+    Encoder,
+    Level,
+    ModelConfig,
+    SearchSpace,
+)
 from clbr.models.layers import dropout
 from clbr.models.objectives import bpr
 from clbr.models.rgcn import Nodes, RelationalLayer
@@ -23,18 +32,24 @@ from clbr.models.rgcn import Nodes, RelationalLayer
 class BundleNetConfig(ModelConfig):
     """Settings of BundleNet."""
 
-    layers: int = Field(2, ge=1, description="rounds of convolution")
-    message_dropout: float = Field(0.1, ge=0, lt=1, description="on every layer's vectors")
-    item_task: float = Field(0.5, ge=0, description="weight of the choices of items; 0 learns from bundles alone")
-    hide_choices: bool = Field(True, description="take the batch's own choices out of the graph while training")
+    layers: int = Field(2, ge=1, description="number of convolution layers")
+    message_dropout: float = Field(0.1, ge=0, lt=1, description="dropout rate on the output of every layer")
+    item_task: float = Field(0.5, ge=0, description="weight of the user-item loss; 0 trains on user-bundle pairs only")
+    hide_choices: bool = Field(True, description="remove the batch's positive edges from the graph in training")
 
 
 class BundleNet(Encoder):
-    """The layers' vectors side by side."""
+    """The embeddings are the concatenated outputs of all layers."""
 
-    settings = BundleNetConfig
+    config_class = BundleNetConfig
     citation = "Deng et al., CIKM 2020"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
+        "layers": [1, 2, 3],
+        "message_dropout": DROPOUT_VALUES,
+        "item_task": [0.0, 0.1, 0.5, 1.0],
+        "hide_choices": [True, False],
+    }
     config: BundleNetConfig
 
     def __init__(self, config: BundleNetConfig, users: int, bundles: int, items: int) -> None:
@@ -47,17 +62,17 @@ class BundleNet(Encoder):
 
     @property
     def learns_items(self) -> bool:
-        """If the item task has a weight."""
+        """Whether the user-item loss has a weight above 0."""
         return self.config.item_task > 0
 
     def batch_graph(self, graph: BundleGraph, batch: Batch) -> BundleGraph:
-        """Without the batch's choices: only user-bundle is weighted anew."""
+        """Return the graph without the batch's positive user-bundle edges."""
         if not self.config.hide_choices:
             return graph
         return graph.replaced(ub=graph.ub.without(batch.ub.users, batch.ub.positives))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Convolve; the output is every layer's vectors, next to each other."""
+        """Apply the layers and concatenate their outputs."""
         nodes: Nodes = (self.users, self.bundles + graph.bi.mean @ self.items, self.items)
         outputs: list[Nodes] = [nodes]
         for layer in self.layers:
@@ -68,7 +83,7 @@ class BundleNet(Encoder):
         return Embeddings({"graph": Level(users, bundles, items)})
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """BPR on choices of bundles and of items."""
+        """Return BPR on user-bundle and on user-item triples."""
         losses = super().task_losses(embeddings, batch)
         if batch.ui is not None and self.learns_items:
             losses["items"] = self.config.item_task * bpr(*embeddings.task_scores("ui", batch.ui))

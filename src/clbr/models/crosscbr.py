@@ -1,8 +1,8 @@
-"""CrossCBR: two views of the same choices that must agree (Ma et al., KDD 2022).
+"""CrossCBR: propagation on two levels, aligned by a contrastive loss (Ma et al., KDD 2022).
 
-No weights but the node vectors. On the item level users and items exchange vectors over user-item and a bundle is
-the mean of its items; on the bundle level users and bundles exchange vectors over user-bundle. A contrastive loss
-asks that a user (and a bundle) be recognisable from one level to the other.
+The node vectors are the only parameters. Item level: propagation over user-item edges; a bundle is the mean of its
+items. Bundle level: propagation over user-bundle edges. InfoNCE between the levels, for users and for bundles, makes
+the two vectors of a node similar to each other and different from those of other nodes.
 """
 
 from typing import ClassVar, Literal
@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Batch, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import (
+    COMMON_SPACE,
+    DROPOUT_VALUES,
+    Batch,
+    Embeddings,
+    Encoder,
+    Level,
+    ModelConfig,
+    SearchSpace,
+)
 from clbr.models.layers import directed_edge_dropout, dropout, unit_rows
 from clbr.models.objectives import info_nce
 
@@ -21,21 +30,31 @@ from clbr.models.objectives import info_nce
 class CrossCBRConfig(ModelConfig):
     """Settings of CrossCBR."""
 
-    layers: int = Field(1, ge=1, description="rounds of propagation on each level")
+    layers: int = Field(1, ge=1, description="number of propagation layers on each level")
     contrastive_weight: float = Field(0.04, ge=0, description="weight of the contrastive loss")
-    temperature: float = Field(0.25, gt=0, description="of the contrastive loss")
-    augmentation: Literal["edges", "messages", "none"] = Field("edges", description="dropout of edges, messages, none")
-    item_dropout: float = Field(0.2, ge=0, lt=1, description="on user-item")
-    bundle_dropout: float = Field(0.2, ge=0, lt=1, description="on user-bundle")
-    contents_dropout: float = Field(0.2, ge=0, lt=1, description="on bundle-item")
+    temperature: float = Field(0.25, gt=0, description="temperature of the contrastive loss")
+    augmentation: Literal["edges", "messages", "none"] = Field("edges", description="dropout on edges or messages")
+    item_dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate on user-item")
+    bundle_dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate on user-bundle")
+    contents_dropout: float = Field(0.2, ge=0, lt=1, description="dropout rate on bundle-item")
 
 
 class CrossCBR(Encoder):
-    """Item level and bundle level, kept together by contrast."""
+    """Item level and bundle level with a contrastive loss between them."""
 
-    settings = CrossCBRConfig
+    config_class = CrossCBRConfig
     citation = "Ma et al., KDD 2022"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    # augmentation "none" is not searched: it equals dropout 0 of either kind.
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
+        "layers": [1, 2, 3],
+        "contrastive_weight": [0.01, 0.02, 0.04, 0.1, 0.2],
+        "temperature": [0.1, 0.15, 0.2, 0.25, 0.3, 0.4],
+        "augmentation": ["edges", "messages"],
+        "item_dropout": DROPOUT_VALUES,
+        "bundle_dropout": DROPOUT_VALUES,
+        "contents_dropout": DROPOUT_VALUES,
+    }
     config: CrossCBRConfig
 
     def __init__(self, config: CrossCBRConfig, users: int, bundles: int, items: int) -> None:
@@ -46,11 +65,11 @@ class CrossCBR(Encoder):
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """On the item level by items, on the bundle level by choices."""
+        """Item level: items. Bundle level: user-bundle pairs."""
         return ("ui", "bi") if level == "item" else ("ub",)
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
-        """Edge dropout, drawn once an epoch, each direction of an edge on its own."""
+        """Apply edge dropout, drawn once per epoch, independently for each direction of an edge."""
         if self.config.augmentation != "edges":
             return graph
         return graph.replaced(
@@ -60,7 +79,7 @@ class CrossCBR(Encoder):
         )
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Both levels."""
+        """Compute both levels."""
         if self.config.augmentation != "messages":
             generator = None
         item_users, items = self._level(graph.ui, self.items, self.config.item_dropout, generator)
@@ -71,7 +90,7 @@ class CrossCBR(Encoder):
     def _level(
         self, edges: Edges, others: Tensor, rate: float, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """x0 + the sum over layers of the row-normalised A^l x0, for users and for the other side."""
+        """Return x0 + the sum over layers l of the row-normalised A^l x0, for users and for the other side."""
         left: Tensor = self.users
         right: Tensor = others
         left_sum, right_sum = left, right
@@ -82,14 +101,15 @@ class CrossCBR(Encoder):
         return left_sum, right_sum
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """BPR, and the contrast between the levels for the batch's users and chosen bundles."""
+        """Return BPR and the contrastive loss between the levels, for the batch's users and positive bundles."""
         losses = super().task_losses(embeddings, batch)
         item, bundle = embeddings.levels["item"], embeddings.levels["bundle"]
-        users = self._contrast(item.users, bundle.users, batch.ub.users)
-        bundles = self._contrast(item.bundles, bundle.bundles, batch.ub.positives)
+        users = self._contrastive_loss(item.users, bundle.users, batch.ub.users)
+        bundles = self._contrastive_loss(item.bundles, bundle.bundles, batch.ub.positives)
         return losses | {"contrast": self.config.contrastive_weight * (users + bundles) / 2}
 
-    def _contrast(self, one: Tensor, other: Tensor, nodes: Tensor) -> Tensor:
+    def _contrastive_loss(self, one: Tensor, other: Tensor, nodes: Tensor) -> Tensor:
+        """Return InfoNCE over the nodes of the batch. Duplicates count as often as they occur."""
         distinct, counts = torch.unique(nodes, return_counts=True)
-        views = [unit_rows(level.index_select(0, distinct)) for level in (one, other)]
-        return info_nce(views[0], views[1], counts.to(one.dtype), self.config.temperature)
+        first, second = (unit_rows(level.index_select(0, distinct)) for level in (one, other))
+        return info_nce(first, second, counts.to(one.dtype), self.config.temperature)

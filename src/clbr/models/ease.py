@@ -1,63 +1,96 @@
-"""EASE: a linear model of which bundles go together, in closed form (Steck, WWW 2019).
+"""EASE: a linear item-item model in closed form (Steck, WWW 2019), here with bundles as items.
 
     min over W with a zero diagonal of |X - X W|^2 + l2 |W|^2
     =>  W = I - P / diag(P),  P = (X'X + l2 I)^-1
 
-X is the user-bundle matrix. Bundle contents join as further rows, one per item, with a weight of their
-own: two bundles then also go together because they share items.
+X is the user-bundle matrix. With `contents` > 0 the items of bundles are added as further rows of X, scaled by
+`contents`: bundles that share items then get higher weights for each other.
 """
 
 import os
-from typing import Self
+from typing import ClassVar
 
 import numpy as np
 import torch
 from pydantic import Field
 from scipy.sparse import csr_array
-from torch import Tensor
+from torch import Tensor, nn
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
-from clbr.data.pairs import incidence
+from clbr.data.pairs import Relation, incidence
 from clbr.errors import InputError
-from clbr.models.base import Floor
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import ClosedForm, Scorer, SearchSpace
 
 
 class EASEConfig(Config):
     """Settings of EASE."""
 
-    l2: float = Field(500.0, gt=0, description="weight of the penalty on W")
+    l2: float = Field(500.0, gt=0, description="weight of the L2 penalty on W")
     contents: float = Field(0.0, ge=0, description="weight of the bundle-item rows; 0 leaves them out")
 
 
-class EASE(Floor):
-    """Scores a bundle by what the user's other bundles say of it."""
+class EASE(ClosedForm):
+    """Scores bundles for a user by X W: the weights from the bundles in the user's history, added up."""
 
-    def __init__(self, history: csr_array, weights: Tensor) -> None:
-        self.history = history  # (U, B), sparse
-        self.weights = weights  # (B, B)
+    config_class = EASEConfig
+    citation = "Steck, WWW 2019"
+    relations: ClassVar[tuple[Relation, ...]] = ("ub",)
+    search_space: ClassVar[SearchSpace] = {
+        "l2": [50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0],
+        "contents": [0.0, 0.1, 0.3, 1.0],
+    }
+    config: EASEConfig
 
-    @classmethod
-    def fit(cls, dataset: BundleDataset, config: Config | None = None) -> Self:
-        """Solve for W; memory and time grow with the square and the cube of the number of bundles."""
-        settings = EASEConfig() if config is None else config
-        if not isinstance(settings, EASEConfig):
-            raise InputError(f"EASE: expected an EASEConfig, got {settings!r}")
+    def __init__(self, config: EASEConfig, users: int, bundles: int, items: int) -> None:
+        super().__init__(config)
+        _require_memory(bundles, matrices=1)
+        self.weights = nn.Parameter(torch.zeros(bundles, bundles), requires_grad=False)
+
+    def solve(self, dataset: BundleDataset) -> None:
+        """Compute W. Memory grows with the square of the number of bundles, time with its cube."""
         bundles = len(dataset.bundles)
-        needed, there = 3 * 4 * bundles**2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if needed > there:
-            raise InputError(f"EASE: {bundles:,} bundles take {needed >> 30} GiB, and this machine has {there >> 30}")
+        _require_memory(bundles, matrices=3)
         history = incidence(dataset.train, len(dataset.users), bundles)
         gram = (history.T @ history).toarray()
-        if settings.contents:
+        if self.config.contents:
             contents = incidence(dataset.bi, bundles, len(dataset.items))
-            gram += settings.contents**2 * (contents @ contents.T).toarray()
-        gram[np.diag_indices(bundles)] += settings.l2
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(torch.from_numpy(gram)))
-        weights = inverse.div_(-inverse.diagonal().clone())
+            gram += (self.config.contents**2 * (contents @ contents.T)).toarray()
+        gram[np.diag_indices(bundles)] += self.config.l2
+        factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram))
+        if failed:
+            raise InputError(
+                f"EASE: l2 = {self.config.l2:g} is too small for {dataset.name}: X'X + l2 I has no Cholesky "
+                "factorisation in float32; raise l2"
+            )
+        del gram  # never more than three matrices at once, the parameter included
+        weights = torch.cholesky_inverse(factor)
+        weights.div_(-weights.diagonal().clone())
         weights.fill_diagonal_(0.0)
-        return cls(history, weights)
+        self.weights.copy_(weights)
+
+    def scorer(self, graph: BundleGraph) -> Scorer:
+        """Return a scorer that takes the user-bundle edges of the graph as the users' histories."""
+        return EASEScorer(incidence(graph.ub.pairs, *graph.ub.shape), self.weights.detach().cpu())
+
+
+class EASEScorer(Scorer):
+    """Scores by the product of sparse histories and dense weights."""
+
+    def __init__(self, history: csr_array, weights: Tensor) -> None:
+        self.history, self.weights = history, weights  # (U, B), (B, B)
 
     def scores(self, users: Tensor) -> Tensor:
-        """X W, for these rows of X."""
-        return torch.from_numpy(self.history[users.numpy()] @ self.weights.numpy())
+        """Return X W for these rows of X."""
+        return torch.from_numpy(self.history[users.cpu().numpy()] @ self.weights.numpy())
+
+
+def _require_memory(bundles: int, matrices: int) -> None:
+    """Raise an `InputError` if this machine has no room for so many (bundles, bundles) matrices."""
+    needed, available = matrices * 4 * bundles**2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
+        raise InputError(
+            f"EASE: {bundles:,} bundles need {needed >> 30} GiB of memory, and this machine has {available >> 30}; "
+            "choose another model"
+        )

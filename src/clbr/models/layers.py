@@ -1,4 +1,4 @@
-"""Differentiable building blocks shared by several models."""
+"""Differentiable operations that several models share."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from clbr.graph.graph import Edges, power
 from clbr.graph.operators import Matrix
 
 SLOPE = 0.01
-"""Of LeakyReLU, below zero."""
+"""Slope of LeakyReLU below zero."""
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Each row divided by its length; a row of zeros stays one. Quicker, forward and back, than torch's normalize."""
+    """Divide each row by its Euclidean norm; a row of zeros stays zero. Faster than torch's `normalize`."""
     unit: Tensor = _UnitRows.apply(x)  # type: ignore[no-untyped-call]
     return unit
 
@@ -45,43 +45,43 @@ class _UnitRows(torch.autograd.Function):
 
 
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Strike each entry with probability `rate` (to 1/256) and scale the rest up; without a generator do nothing."""
-    struck = _struck(rate)
-    if generator is None or not struck:
+    """Set entries to 0 with probability `rate` (rounded to 1/256) and scale up the rest; no-op without a generator."""
+    threshold = _threshold(rate)
+    if generator is None or not threshold:
         return x
-    return x * _kept(x, draw_key(generator), struck)
+    return x * _dropout_factors(x, draw_key(generator), threshold)
 
 
 def grow(
     message: Tensor, bias: Tensor, hidden: Tensor, rate: float, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """dropout([LeakyReLU(message + bias), hidden]), as it is and with rows of unit length.
+    """Return g = dropout([LeakyReLU(message + bias), hidden]), and g with rows of length 1.
 
-    One pass over memory forward and one back: written with torch's own operations it is half of a BGCN step.
+    One pass over memory forward and one backward. With torch's own operations it takes half of a BGCN step.
     """
-    struck = 0 if generator is None else _struck(rate)
-    key = draw_key(generator) if generator is not None and struck else 0
+    threshold = 0 if generator is None else _threshold(rate)
+    key = draw_key(generator) if generator is not None and threshold else 0
     if _compiled(message):
-        grown, unit = _Grow.apply(message, bias, hidden, key, struck)  # type: ignore[no-untyped-call]
+        grown, unit = _Grow.apply(message, bias, hidden, key, threshold)  # type: ignore[no-untyped-call]
         return grown, unit
     grown = torch.cat([leaky_relu(message + bias, SLOPE), hidden], dim=1)
-    if struck:
-        grown = grown * _kept(grown, key, struck)
+    if threshold:
+        grown = grown * _dropout_factors(grown, key, threshold)
     return grown, unit_rows(grown)
 
 
 class _Grow(torch.autograd.Function):
     @staticmethod
     def forward(
-        context: Any, message: Tensor, bias: Tensor, hidden: Tensor, key: int, struck: int
+        context: Any, message: Tensor, bias: Tensor, hidden: Tensor, key: int, threshold: int
     ) -> tuple[Tensor, Tensor]:
         shape = (len(message), message.shape[1] + hidden.shape[1])
         grown, unit = torch.empty(shape, dtype=message.dtype), torch.empty(shape, dtype=message.dtype)
         scale = torch.empty(len(message), dtype=message.dtype)
         parts = [x.detach().contiguous().numpy() for x in (message, bias, hidden)]
-        kernels.grow(*parts, key, struck, SLOPE, grown.numpy(), unit.numpy(), scale.numpy())
+        kernels.grow(*parts, key, threshold, SLOPE, grown.numpy(), unit.numpy(), scale.numpy())
         context.save_for_backward(unit, scale)
-        context.dice, context.width = (key, struck), message.shape[1]
+        context.random, context.width = (key, threshold), message.shape[1]
         context.set_materialize_grads(False)
         return grown, unit
 
@@ -94,55 +94,57 @@ class _Grow(torch.autograd.Function):
         units = torch.zeros_like(unit) if units is None else units
         parts = [x.detach().contiguous().numpy() for x in (grown, units)]
         outs = [x.numpy() for x in (unit, scale, message, hidden)]
-        kernels.grow_back(*parts, *context.dice, SLOPE, *outs)
+        kernels.grow_back(*parts, *context.random, SLOPE, *outs)
         return message, message.sum(0), hidden, None, None
 
 
 def draw_key(generator: torch.Generator) -> int:
-    """What a sequence of random words is known by."""
+    """Draw the key that determines a sequence of random 64-bit words."""
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
 
 
-def _struck(rate: float) -> int:
-    """How many of 256 entries are struck: never all, or there were nothing to scale up."""
+def _threshold(rate: float) -> int:
+    """Return how many of the 256 values of a byte set an entry to 0: never all, so that the scale is finite."""
     return min(255, round(rate * 256))
 
 
-def _kept(x: Tensor, key: int, struck: int) -> Tensor:
-    """Zeros where an entry of x is struck, and what the others are multiplied by. Eight random bits an entry."""
+def _dropout_factors(x: Tensor, key: int, threshold: int) -> Tensor:
+    """Return the factor of each entry of x: 0, or the scale of those that remain. Uses one random byte per entry."""
     words = (x.shape[1] + 7) // 8
     z = torch.arange(len(x) * words, device=x.device) * _signed(kernels.GOLDEN) + key
     z = (z ^ _shifted(z, 30)) * _signed(kernels.MIX[0])
     z = (z ^ _shifted(z, 27)) * _signed(kernels.MIX[1])
-    dice = (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
-    return (dice >= struck).to(x.dtype).mul_(256 / (256 - struck))
+    random_bytes = (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
+    return (random_bytes >= threshold).to(x.dtype).mul_(256 / (256 - threshold))
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:
-    """To the right, zeros coming in: torch's words are signed."""
+    """Shift to the right and fill with zeros: torch's 64-bit integers are signed."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def _signed(word: int) -> int:
+    """Return the signed integer with the same 64 bits."""
     return word - (1 << 64) if word >> 63 else word
 
 
 def _compiled(x: Tensor) -> bool:
+    """Whether the compiled kernels can process a tensor."""
     return kernels.available and x.device.type == "cpu"
 
 
 class DirectedEdges(Edges):
-    """Edges whose two directions have weights of their own."""
+    """Edges with separate weights for the two directions."""
 
-    def __init__(self, edges: Edges, there: Tensor, back: Tensor) -> None:
-        super().__init__(edges.pairs, edges.shape, there)
+    def __init__(self, edges: Edges, forward: Tensor, back: Tensor) -> None:
+        super().__init__(edges.pairs, edges.shape, forward)
         self.__dict__["pattern"] = edges.pattern
         pattern, _ = edges.pattern.transposed
         self.back = Matrix(pattern, back)
 
     @property
     def back_symmetric(self) -> Matrix:
-        """Normalised by what this direction kept."""
+        """The matrix from left to right nodes, normalised by the degrees that remain in this direction."""
         if "back_symmetric" not in self.__dict__:
             left, right = power(self.back.row_sums(), -0.5), power(self.back.T.row_sums(), -0.5)
             self.__dict__["back_symmetric"] = self.back.scaled(left, right)
@@ -150,8 +152,8 @@ class DirectedEdges(Edges):
 
 
 def directed_edge_dropout(edges: Edges, rate: float, generator: torch.Generator) -> Edges:
-    """The edges, each direction struck on its own with probability `rate`, and normalised by what is left."""
+    """Remove each direction of each edge with probability `rate`; normalise by the degrees that remain."""
     if not rate:
         return edges
-    there, back = (torch.rand(2, len(edges.pairs), generator=generator) >= rate).float()
-    return DirectedEdges(edges, there, back)
+    forward, back = (torch.rand(2, len(edges.pairs), generator=generator) >= rate).float()
+    return DirectedEdges(edges, forward, back)

@@ -1,4 +1,4 @@
-"""LightGCN: the neighbours' vectors, again and again, and nothing else (He et al., SIGIR 2020). User-bundle only."""
+"""LightGCN: propagation of node vectors over user-bundle edges, without weights (He et al., SIGIR 2020)."""
 
 from typing import ClassVar
 
@@ -8,21 +8,22 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, Level, ModelConfig, SearchSpace
 
 
 class LightGCNConfig(ModelConfig):
     """Settings of LightGCN."""
 
-    layers: int = Field(2, ge=1, description="rounds of propagation over user-bundle")
+    layers: int = Field(2, ge=1, description="number of propagation layers over user-bundle")
 
 
 class LightGCN(Encoder):
-    """The mean over layers of what A^l brings, with A normalised on both sides."""
+    """The embeddings are the mean over layers l of A^l x0, with A the symmetrically normalised adjacency matrix."""
 
-    settings = LightGCNConfig
+    config_class = LightGCNConfig
     citation = "He et al., SIGIR 2020"
     relations: ClassVar[tuple[Relation, ...]] = ("ub",)
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {"layers": [1, 2, 3]}
     config: LightGCNConfig
 
     def __init__(self, config: LightGCNConfig, users: int, bundles: int, items: int) -> None:
@@ -31,7 +32,7 @@ class LightGCN(Encoder):
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Propagate and average."""
+        """Propagate, then average over the layers."""
         users: Tensor = self.users
         bundles: Tensor = self.bundles
         user_sum, bundle_sum = users, bundles

@@ -1,22 +1,29 @@
-"""The trainable models by name. A new one is one file and one line here."""
+"""Models by name, and the baselines: a built-in model is one file and one line here, one's own needs `register`."""
 
-from typing import Any
+import re
+from typing import Any, get_args
 
 import torch
 
-from clbr.config import nearest
+from clbr.config import Config, nearest
 from clbr.data.dataset import BundleDataset
+from clbr.data.pairs import Relation
 from clbr.errors import InputError
-from clbr.models.base import Model
+from clbr.graph.graph import BundleGraph
+from clbr.models.base import ClosedForm, Model, ModelConfig, Scorer
 from clbr.models.bgcn import BGCN
 from clbr.models.bprmf import BPRMF
 from clbr.models.bundlenet import BundleNet
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.dam import DAM
+from clbr.models.ease import EASE
 from clbr.models.lightgcn import LightGCN
+from clbr.models.popularity import Popularity
 from clbr.models.rgcn import RGCN
 
 MODELS: dict[str, type[Model]] = {
+    "popularity": Popularity,
+    "ease": EASE,
     "bprmf": BPRMF,
     "lightgcn": LightGCN,
     "dam": DAM,
@@ -26,39 +33,82 @@ MODELS: dict[str, type[Model]] = {
     "crosscbr": CrossCBR,
 }
 
+BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "popularity": ("popularity", {}),
+    "EASE": ("ease", {"l2": 500.0}),
+    "EASE with contents": ("ease", {"l2": 200.0, "contents": 0.3}),
+}
+"""The baselines that a trained model should beat: model and settings, by the name they are reported under."""
+
 
 def register(name: str, model: type[Model]) -> None:
-    """Make a model of one's own known by a name, to `fit`, `compose` and all that takes a model's name."""
-    if name in MODELS and MODELS[name] is not model:
-        raise InputError(f"there is a model '{name}' already; choose another name")
+    """Add a model of one's own, for this process. Every function that takes a model's name then accepts it.
+
+    Raises an `InputError` if the name is taken or not made of a-z, 0-9, - and _, or if the class is not a `Model` that
+    sets `config_class` and `relations`.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise InputError(
+            f"model name {name!r}: expected lower case letters, digits, - or _, the first a letter or a digit"
+        )
+    if not isinstance(model, type) or not issubclass(model, Model):
+        raise InputError(f"model '{name}': expected a subclass of clbr.models.base.Model, found {model!r}")
+    config_class = getattr(model, "config_class", None)
+    base = Config if issubclass(model, ClosedForm) else ModelConfig
+    if not isinstance(config_class, type) or not issubclass(config_class, base):
+        raise InputError(
+            f"model '{name}': expected {model.__name__}.config_class to be {base.__name__} or a subclass of it, "
+            f"found {config_class!r}"
+        )
+    relations = getattr(model, "relations", None)
+    if not isinstance(relations, tuple) or not set(relations) <= set(get_args(Relation)):
+        raise InputError(
+            f"model '{name}': expected {model.__name__}.relations to be the relations of the graph that its scores "
+            f"depend on, a tuple of {', '.join(map(repr, get_args(Relation)))}, found {relations!r}"
+        )
+    if MODELS.get(name, model) is not model:
+        raise InputError(f"the model name '{name}' is taken by {MODELS[name].__name__}; choose another name")
     MODELS[name] = model
 
 
 def find_model(name: str) -> type[Model]:
-    """A model's class by its name."""
+    """Return the class of a model by its name, or raise an `InputError` with a hint."""
     if name not in MODELS:
-        raise InputError(f"unknown model '{name}', {nearest(name, list(MODELS))}")
+        raise InputError(f"unknown model '{name}', {nearest(name, list(MODELS))}", "model")
     return MODELS[name]
 
 
 def build_model(name: str, settings: dict[str, Any], users: int, bundles: int, items: int) -> Model:
-    """A model for so many nodes, its parameters not yet drawn."""
+    """Build a model for these numbers of nodes. Its parameters are not initialised."""
     kind = find_model(name)
-    model: Model = kind(kind.settings.make(settings, f"settings of {name}"), users, bundles, items)  # type: ignore[call-arg]
+    model: Model = kind(kind.config_class.make(settings, f"settings of {name}"), users, bundles, items)  # type: ignore[call-arg]
     return model
 
 
 def make_model(
     name: str, settings: dict[str, Any], dataset: BundleDataset, generator: torch.Generator | None = None
 ) -> Model:
-    """A model for a data set, with its parameters drawn if there is a generator to draw from."""
+    """Build a model for a data set and, given a generator, initialise its parameters.
+
+    Raises an `InputError` if the model needs user-item or bundle-item pairs and the data set has none.
+    """
     kind = find_model(name)
     model = build_model(name, settings, len(dataset.users), len(dataset.bundles), len(dataset.items))
     for relation, what in (("ui", "user-item"), ("bi", "bundle-item")):
         needed = relation in kind.relations or (relation == "ui" and model.learns_items)
         if needed and not len(getattr(dataset, relation)):
-            raise InputError(f"{dataset.name} has no {what} pairs, and {name} cannot do without them")
+            raise InputError(f"{dataset.name} has no {what} pairs, which {name} needs; choose another model", "model")
     if generator is not None:
         with torch.no_grad():
             model.initialise(generator)
     return model
+
+
+def baseline_scorer(name: str, dataset: BundleDataset) -> Scorer:
+    """Compute a baseline of `BASELINES` from the training pairs of a data set and return its scorer."""
+    if name not in BASELINES:
+        raise InputError(f"unknown baseline '{name}', {nearest(name, list(BASELINES))}")
+    model = make_model(*BASELINES[name], dataset)
+    assert isinstance(model, ClosedForm)
+    model.solve(dataset)
+    return model.scorer(BundleGraph.of(dataset))

@@ -1,8 +1,8 @@
-"""RGCN: graph convolution with a transform for each relation (Schlichtkrull et al., ESWC 2018).
+"""RGCN: graph convolution with one weight matrix per relation (Schlichtkrull et al., ESWC 2018).
 
     h' = act(W_0 h + sum over relations r of the mean over r-neighbours of W_r h)
 
-on the user-bundle-item graph with its six directed relations; no activation on the last layer.
+on the user-bundle-item graph with its six directed relations. The last layer has no activation.
 """
 
 from typing import ClassVar
@@ -15,26 +15,32 @@ from torch.nn.functional import relu
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.graph.operators import Matrix
-from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Embeddings, Encoder, Level, ModelConfig, SearchSpace
 from clbr.models.layers import dropout
 
 Nodes = tuple[Tensor, Tensor, Tensor]
+"""The vectors of users, bundles and items."""
 
 
 class RGCNConfig(ModelConfig):
     """Settings of RGCN."""
 
-    layers: int = Field(2, ge=1, description="rounds of convolution")
-    bases: int = Field(0, ge=0, description="relations share this many bases; 0: each has a transform of its own")
-    message_dropout: float = Field(0.0, ge=0, lt=1, description="on every layer's vectors")
+    layers: int = Field(2, ge=1, description="number of convolution layers")
+    bases: int = Field(0, ge=0, description="shared basis matrices; 0: one weight matrix per relation")
+    message_dropout: float = Field(0.0, ge=0, lt=1, description="dropout rate between layers")
 
 
 class RGCN(Encoder):
-    """Six directed relations and the node itself."""
+    """Relational layers on the vectors of users, bundles and items."""
 
-    settings = RGCNConfig
+    config_class = RGCNConfig
     citation = "Schlichtkrull et al., ESWC 2018"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
+        "layers": [1, 2, 3],
+        "bases": [0, 2, 4],
+        "message_dropout": DROPOUT_VALUES,
+    }
     config: RGCNConfig
 
     def __init__(self, config: RGCNConfig, users: int, bundles: int, items: int) -> None:
@@ -46,7 +52,7 @@ class RGCN(Encoder):
         self.layers = nn.ModuleList(RelationalLayer(d, config.bases) for _ in range(config.layers))
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Convolve."""
+        """Apply the layers."""
         nodes: Nodes = (self.users, self.bundles, self.items)
         for depth, layer in enumerate(self.layers, start=1):
             nodes = layer(graph, *nodes)
@@ -56,18 +62,18 @@ class RGCN(Encoder):
 
 
 class RelationalLayer(nn.Module):
-    """One round: a transform for the node itself and one for each directed relation."""
+    """One convolution layer: a weight matrix for the node itself and one for each directed relation."""
 
     DIRECTED = 6
 
-    def __init__(self, dimension: int, bases: int) -> None:
+    def __init__(self, dim: int, bases: int) -> None:
         super().__init__()
-        self.own = nn.Parameter(torch.empty(dimension, dimension))
-        self.transforms = nn.Parameter(torch.empty(bases or self.DIRECTED, dimension, dimension))
+        self.own = nn.Parameter(torch.empty(dim, dim))
+        self.transforms = nn.Parameter(torch.empty(bases or self.DIRECTED, dim, dim))
         self.shares = nn.Parameter(torch.empty(self.DIRECTED, bases)) if bases else None
 
     def forward(self, graph: BundleGraph, users: Tensor, bundles: Tensor, items: Tensor) -> Nodes:
-        """The three kinds of nodes after the round."""
+        """Return the vectors of users, bundles and items after this layer."""
         weights: Tensor = self.transforms
         if self.shares is not None:
             weights = torch.einsum("rb,bij->rij", self.shares, weights)
@@ -80,5 +86,5 @@ class RelationalLayer(nn.Module):
 
 
 def _message(mean: Matrix, x: Tensor, weight: Tensor) -> Tensor:
-    """mean @ x @ weight, with the transform on the side that has fewer nodes."""
+    """Compute mean @ x @ weight; the weight is applied on the side that has fewer nodes."""
     return (mean @ x) @ weight if mean.shape[0] < mean.shape[1] else mean @ (x @ weight)

@@ -1,34 +1,34 @@
-"""How much may be asked at once. Each limit has its own clear refusal."""
+"""Limits of the service. A request beyond one of them gets an error that names it."""
 
-TOP = 100
-"""Places in a list."""
+K = 100
+"""Length of a list."""
 EDITS = 200
-"""Things added, or dropped, in one question; and likes of someone never seen."""
-BATCH = 1000
-"""Users in one request."""
-LISTED = 10_000
-"""Bundles that are allowed or denied."""
+"""Ids in each list of edits, and in what an unseen user likes."""
+BATCH_USERS = 1000
+"""Users in one batch request."""
+BATCH_ROWS = 20_000
+"""Rows in all lists of one batch request together."""
+FILTER = 10_000
+"""Bundles that a request allows or denies."""
 FOUND = 50
 """Nodes in the answer to a search."""
-SHOWN = 50
-"""Users who enter or leave, of each as many as are named."""
 TEXT = 200
-"""Letters of an id or of a search."""
+"""Characters of an id or of a search text."""
 BUDGET = 400
 """Sets of edits that an explanation may try."""
-HEAD = 1 << 16
-"""Bytes of a request before its body."""
-PLACES = 20_000
-"""Places in all lists of one request together."""
-BODY = 1 << 20
-"""Bytes of a request."""
+MAX_USERS = 1000
+"""Users who enter or leave an audience, listed in one answer."""
+HEADER_BYTES = 1 << 16
+"""Size of a request's head."""
+BODY_BYTES = 1 << 20
+"""Size of a request's body."""
 BODY_SECONDS = 10.0
-"""In which a request has to arrive."""
+"""Time in which a request has to arrive."""
 ANSWER_SECONDS = 20.0
-"""In which an answer has to be found."""
-WAITING = 32
-"""Questions that need computing and wait for their turn."""
-AT_ONCE = 512
-"""Requests in the house."""
-PASS_SECONDS = 60.0
-"""For which the address of the report is good."""
+"""Time in which an answer has to be computed."""
+QUEUE = 32
+"""Requests that wait for the worker."""
+CONCURRENT = 512
+"""Requests that are being answered."""
+REPORT_SECONDS = 60.0
+"""Lifetime of the address of the report."""

@@ -1,193 +1,172 @@
-"""Answers as the service gives them. What a field means is said in its description."""
+"""Requests of the service, and the few answers that only a service gives. All other answers are the library's."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from clbr.data.describe import Segment
-from clbr.inference.explain import Question
+from clbr.data.pairs import Relation
+from clbr.inference.answers import Answer, Kind
+from clbr.inference.audience import MAX_USERS
+from clbr.inference.explain import BUDGET
 from clbr.service import limits
-from clbr.service.requests import Kind
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.TEXT)]
+K = Annotated[int, Field(ge=1, le=limits.K, description="length of the list", examples=[20])]
+Ids = Annotated[list[Id], Field(max_length=limits.EDITS)]
+Filter = Annotated[list[Id], Field(max_length=limits.FILTER)]
+Pair = Annotated[tuple[Id, Id], Field(strict=False)]  # JSON has lists only
+Pairs = Annotated[list[Pair], Field(max_length=limits.EDITS)]
+Diversity = Annotated[float, Field(ge=0, le=1, description="0: by score; up to 1: bundles that share fewer items")]
+KEEP_CHOSEN = "list bundles that the user has chosen, too"
 
 
-class Told(BaseModel):
-    """An answer."""
+class Body(BaseModel):
+    """A request in JSON; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the recommender's method."""
+        return dict(self)
+
+
+class Query(BaseModel):
+    """A request in an address, where every value is text; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Node(Told):
-    """A user, a bundle or an item."""
+class ById(Query):
+    """One node."""
 
-    id: str = Field(examples=["17"])
-    name: str | None = Field(None, examples=["Sea stories"])
-
-
-class Found(Node):
-    """A node that a search found."""
-
-    size: int = Field(description="a user's choices, a bundle's items, or the bundles that hold an item")
+    id: Id = Field(examples=["17"])
 
 
-class Search(Told):
-    """What a search found, best first."""
+class Find(Query):
+    """A search."""
 
     kind: Kind
-    text: str
-    total: int = Field(description="all that match, listed or not")
-    found: list[Found]
+    text: str = Field("", max_length=limits.TEXT, examples=["sea"])
+    limit: int = Field(10, ge=1, le=limits.FOUND)
 
 
-class User(Node):
-    """A user and what she has chosen."""
+class Similar(Query):
+    """A bundle or an item whose nearest ones are wanted."""
 
-    segment: Segment
-    bundles: list[Node]
-    items: list[Node]
-
-
-class Bundle(Node):
-    """A bundle and what is in it."""
-
-    chosen_by: int = Field(description="users, in training")
-    items: list[Node]
+    kind: Literal["bundle", "item"]
+    id: Id = Field(examples=["5"])
+    k: K = 10
 
 
-class Item(Node):
-    """An item and where it is."""
+class RecommendQuery(Query):
+    """A user's list."""
 
-    bundles: int = Field(description="that hold it")
-    users: int = Field(description="who chose it")
-
-
-class Place(Node):
-    """A bundle at its place in a list."""
-
-    place: int
-    score: float
+    user: Id = Field(examples=["17"])
+    k: K = 20
+    diversity: Diversity = 0.0
+    keep_chosen: bool = Field(False, description=KEEP_CHOSEN)
 
 
-class List(Told):
-    """A user's best bundles, best first; fewer than asked for if fewer are left."""
+class Recommend(Body):
+    """The list of a user, or of an unseen user who likes some items or bundles."""
 
-    user: Node | None = Field(description="null for someone never seen")
-    top: int
-    places: list[Place]
-
-
-class Lists(Told):
-    """The lists of several users, in their order."""
-
-    lists: list[List]
-
-
-class Move(Node):
-    """A bundle before and after; a place is null beyond the list."""
-
-    before: int | None
-    after: int | None
-    score_before: float
-    score_after: float
+    user: Id | None = Field(None, examples=["17"])
+    likes_items: Ids = Field(default=[], description="of an unseen user")
+    likes_bundles: Ids = []
+    k: K = 20
+    keep_chosen: bool = Field(False, description=KEEP_CHOSEN)
+    allow: Filter | None = Field(None, description="only these bundles")
+    deny: Filter = Field(default=[], description="none of these bundles")
+    diversity: Diversity = 0.0
 
 
-class UserAnswer(Told):
-    """A user's list before and after, and how each bundle of either moved, those of the later list first."""
+class RecommendBatch(Body):
+    """The lists of several users."""
 
-    user: Node
-    top: int
-    before: list[Place]
-    after: list[Place]
-    moves: list[Move]
-    warnings: list[str]
-    note: str
+    users: list[Id] = Field(min_length=1, max_length=limits.BATCH_USERS, examples=[["17", "18"]])
+    k: K = 20
 
 
-class Change(Told):
-    """How many of a segment have the bundle in their lists."""
+class EditsById(Body):
+    """Edits of any relation, as pairs of ids."""
 
-    users: int
-    before: int
-    after: int
-
-
-class BundleAnswer(Told):
-    """A bundle's audience, those who have it in their lists, before and after."""
-
-    bundle: Node
-    top: int
-    users: int = Field(description="all there are")
-    before: int
-    after: int
-    segments: dict[Segment, Change]
-    entered: list[Node] = Field(description=f"at most {limits.SHOWN} of those who have it only afterwards")
-    left: list[Node]
-    entered_count: int
-    left_count: int
-    warnings: list[str]
-    note: str
+    add: dict[Relation, Pairs] = Field(default={}, examples=[{"ui": [["17", "3"]]}])
+    drop: dict[Relation, Pairs] = {}
 
 
-class Thing(Node):
-    """Something of a history."""
+class WhatIf(Body):
+    """What if a user's history were different?"""
 
-    kind: Literal["item", "bundle"]
+    user: Id = Field(examples=["17"])
+    add_items: Ids = Field(default=[], examples=[["3"]])
+    drop_items: Ids = Field(default=[], examples=[[]])
+    add_bundles: Ids = Field(default=[], examples=[[]])
+    drop_bundles: Ids = Field(default=[], examples=[[]])
+    edits: EditsById | None = Field(None, description="edits of anything, in place of the four above")
+    k: K = 20
 
-
-class Swap(Told):
-    """An item of a bundle and another in its place."""
-
-    old: Node
-    new: Node
-
-
-class Why(Told):
-    """The smallest edits that were found to do it. Places count in her whole list."""
-
-    question: Question
-    user: Node
-    bundle: Node
-    top: int
-    place: int
-    found: bool
-    out_of_budget: bool
-    rank_after: int | None
-    tried: int
-    things: list[Thing]
-    swaps: list[Swap]
-    note: str
+    def arguments(self) -> dict[str, Any]:
+        """With the edits as plain values."""
+        return dict(self) | {"edits": dict(self.edits) if self.edits else None}
 
 
-class GoodSwap(Swap):
-    """A swap, and the audience with it."""
+class Audience(Body):
+    """What if a bundle's contents were different?"""
 
-    audience: int
-    gain: int
+    bundle: Id = Field(examples=["5"])
+    add_items: Ids = Field(default=[], examples=[["3"]])
+    drop_items: Ids = Field(default=[], examples=[[]])
+    swap: Pairs = Field(default=[], description="(old item, new item) pairs", examples=[[]])
+    edits: EditsById | None = Field(None, description="edits of anything, in place of the three above")
+    k: K = 20
+    max_users: int = Field(MAX_USERS, ge=0, le=limits.MAX_USERS, description="users listed at most, of each kind")
+
+    def arguments(self) -> dict[str, Any]:
+        """With the edits as plain values."""
+        return dict(self) | {"edits": dict(self.edits) if self.edits else None}
 
 
-class Swaps(Told):
-    """The best swaps, each by itself and seen to hold; none, if none was found to gain anything."""
+class NewBundle(Body):
+    """Who would want an unseen bundle of these items?"""
 
-    bundle: Node
-    top: int
-    audience: int = Field(description="with the edits that were given, without any swap")
-    swaps: list[GoodSwap]
-    note: str
+    items: list[Id] = Field(min_length=1, max_length=limits.EDITS, examples=[["3", "7"]])
+    k: K = 20
 
 
-class Limits(Told):
-    """How much may be asked at once."""
+class Explain(Body):
+    """Why is a bundle in a user's list, or what would bring it there?"""
 
-    top: int
+    user: Id = Field(examples=["17"])
+    bundle: Id = Field(examples=["5"])
+    of: Literal["history", "contents"] = Field("history", description="what may be edited: the history or the bundle")
+    k: K = 20
+    budget: int = Field(BUDGET, ge=1, le=limits.BUDGET, description="sets of edits that are tried at most")
+
+
+class Suggest(Body):
+    """Which swap would gain a bundle the most users?"""
+
+    bundle: Id = Field(examples=["5"])
+    add_items: Ids = Field(default=[], examples=[["3"]])
+    drop_items: Ids = Field(default=[], examples=[[]])
+    k: K = 20
+    count: int = Field(5, ge=1, le=8, description="swaps in the answer at most")
+
+
+class Limits(Answer):
+    """How much one request may ask for."""
+
+    k: int
     edits: int
     found: int
     batch: int
     budget: int
 
 
-class About(Told):
-    """The recommender, and what people call its nodes."""
+class AboutService(Answer):
+    """The recommender that answers, and what its users, bundles and items are called."""
 
-    artifact: str = Field(description="a short checksum: another one, another recommender")
+    artifact: str = Field(description="short checksum; another one means another recommender")
     model: str
     paradigm: str
     seed: int
@@ -197,41 +176,41 @@ class About(Told):
     users: int
     bundles: int
     items: int
-    supports_whatif: bool = Field(description="whether it can be asked what if, why, and about someone never seen")
+    supports_whatif: bool = Field(description="whether it answers what-if, explanations and unseen users")
     words: dict[Kind, tuple[str, str]]
     validation: dict[str, float]
     test: dict[str, float]
     segments: dict[str, dict[str, float]]
     diversity: dict[str, dict[str, float]]
     card: str
-    note: str
+    caveat: str
     report: bool
     limits: Limits
 
 
-class Swapped(Told):
-    """Which artifact answered before, and which one does now."""
+class Swapped(Answer):
+    """Which artifact answered before, and which one answers now."""
 
     before: str
     after: str
 
 
-class Address(Told):
-    """Where to look."""
+class Address(Answer):
+    """A path of the service."""
 
     path: str
 
 
-class Status(Told):
-    """Whether the service is there."""
+class Status(Answer):
+    """Whether the service runs."""
 
     status: Literal["live", "ready"]
 
 
-class Refusal(Told):
+class ErrorPayload(Answer):
     """What was wrong, and what to do."""
 
     error: str
     request: str
-    kind: Kind | None = Field(None, description="of an id that is not known")
+    kind: Kind | None = Field(None, description="of an unknown id")
     id: str | None = None

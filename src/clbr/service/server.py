@@ -1,77 +1,81 @@
-"""Listening, and stopping: requests that are being answered come to their end."""
+"""The HTTP server: listening, time limits for slow clients, a graceful stop, and its log in JSON lines."""
 
 import asyncio
-from typing import Any
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clbr.service import limits
 
+Level = Literal["info", "warning", "error"]
 GRACE_SECONDS = 15
-"""In which what is being answered may come to its end after the signal to stop."""
-TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+"""Time in which running requests may end after the signal to stop."""
+HEAD_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 IDLE_SECONDS = 75
-"""For which a connection without a request is kept."""
+"""Time for which a connection without a request is kept open."""
 
 
-class Patient(HttpToolsProtocol):
-    """Waits for the head of a request, but not for ever: a client that drips it is left."""
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP with a time limit for the head of a request and for reading the answer: a slow client is disconnected."""
 
-    patience: asyncio.TimerHandle | None = None
-    unread: asyncio.TimerHandle | None = None
-    head = 0
+    head_timer: asyncio.TimerHandle | None = None
+    read_timer: asyncio.TimerHandle | None = None
+    head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """Begin to wait, and to count, with the first bytes of a head."""
-        if self.patience is None and (self.cycle is None or self.cycle.response_complete):
-            self.patience = self.loop.call_later(limits.BODY_SECONDS, self.transport.close)
-        self.head += len(data)
+        """Start the timer, and count bytes, with the first bytes of a head."""
+        if self.head_timer is None and (self.cycle is None or self.cycle.response_complete):
+            self.head_timer = self.loop.call_later(limits.BODY_SECONDS, self.transport.close)
+        self.head_bytes += len(data)
         super().data_received(data)
-        if self.patience is not None and self.head > limits.HEAD:  # and no end of it yet
-            self.transport.write(TOO_LONG)
+        if self.head_timer is not None and self.head_bytes > limits.HEADER_BYTES:  # the head has no end yet
+            self.transport.write(HEAD_TOO_LONG)
             self.transport.close()
 
     def on_headers_complete(self) -> None:
-        """It has come."""
-        self._rest()
+        """Stop the timer of the head."""
+        self._stop_head_timer()
         super().on_headers_complete()
 
     def pause_writing(self) -> None:
-        """The client does not read its answer: it is given some time, and then left."""
+        """Start a timer when the client does not read its answer."""
         super().pause_writing()
-        self.unread = self.loop.call_later(limits.BODY_SECONDS, self.transport.abort)
+        self.read_timer = self.loop.call_later(limits.BODY_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It reads."""
-        self._read()
+        """Stop it when the client reads again."""
+        self._stop_read_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has gone."""
-        self._rest()
-        self._read()
+        """Stop both timers."""
+        self._stop_head_timer()
+        self._stop_read_timer()
         super().connection_lost(exc)
 
-    def _rest(self) -> None:
-        self.head = 0
-        if self.patience is not None:
-            self.patience.cancel()
-            self.patience = None
+    def _stop_head_timer(self) -> None:
+        self.head_bytes = 0
+        if self.head_timer is not None:
+            self.head_timer.cancel()
+            self.head_timer = None
 
-    def _read(self) -> None:
-        if self.unread is not None:
-            self.unread.cancel()
-            self.unread = None
+    def _stop_read_timer(self) -> None:
+        if self.read_timer is not None:
+            self.read_timer.cancel()
+            self.read_timer = None
 
 
 def make_server(app: Any, host: str, port: int) -> uvicorn.Server:
-    """A server that is not yet listening."""
+    """A server that is not listening yet."""
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=Patient,
+        http=LimitedProtocol,
         ws="none",
         access_log=False,
         log_config=None,
@@ -80,3 +84,29 @@ def make_server(app: Any, host: str, port: int) -> uvicorn.Server:
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     return uvicorn.Server(config)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, event and its fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def configure_logs(level: Level) -> None:
+    """Log to the standard error stream, the server's own lines in the same form."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    for name in ("clbr.service", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper() if name == "clbr.service" else "WARNING")

@@ -1,4 +1,4 @@
-"""The desk: which artifact answers now, who may ask it, and when another takes its place."""
+"""The worker: the recommender that answers now, the thread that computes, and the swap to a new artifact."""
 
 import asyncio
 import logging
@@ -7,57 +7,62 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from clbr.errors import InputError
-from clbr.service import limits
-from clbr.service.refusals import RefusedError
-from clbr.service.served import Served
-from clbr.training.runtime import give_back
+import torch
 
-Answer = TypeVar("Answer")
-LOOK_SECONDS = 1.0
-"""From one look at the artifact's folder to the next."""
+from clbr.errors import InputError
+from clbr.graph.edits import EdgeEdits
+from clbr.inference.artifact import open_artifact
+from clbr.inference.recommender import Recommender
+from clbr.inference.whatif import edited_state, factual_state
+from clbr.service import limits
+from clbr.service.request_error import RequestError
+from clbr.training.runtime import release_memory
+
+T = TypeVar("T")
+POLL_SECONDS = 1.0
+"""Interval at which the artifact's folder is checked."""
 log = logging.getLogger("clbr.service")
 
 
 class Worker:
-    """Answers by one artifact at a time; questions that need computing wait in line for one thread.
+    """Answers with one recommender at a time; requests that need computing queue for one thread.
 
-    One, because compiled kernels that run on all cores gain nothing from a second beside them.
+    One thread, because the compiled kernels use all cores already.
     """
 
     def __init__(self, folder: Path, answer_seconds: float = limits.ANSWER_SECONDS) -> None:
         self.folder, self.answer_seconds = folder, answer_seconds
-        self.seen = self._signature()
-        self.now = Served.open(folder)
-        self.now.warm()
-        self.thread = ThreadPoolExecutor(1, "desk")
+        self.signature = self._signature()
+        self.current = open_for_service(folder)
+        warm_up(self.current)
+        self.thread = ThreadPoolExecutor(1, "worker")
         self.waiting = 0
-        self.changes: dict[str, int] = {"swapped": 0, "refused": 0}
-        self.changing = asyncio.Lock()
+        self.swaps: dict[str, int] = {"swapped": 0, "rejected": 0}
+        self.swapping = asyncio.Lock()
 
-    async def ask(self, question: Callable[[], Answer]) -> Answer:
-        """Compute an answer; refused if too many wait already, or if it takes too long.
+    async def compute(self, answer: Callable[[], T]) -> T:
+        """Compute an answer; an error if too many requests wait, or if it takes too long.
 
-        A question that is given up, by us or by who asked, is not begun if it was still waiting.
+        A request that is given up while it waits is never started.
         """
-        if self.waiting >= limits.WAITING:
-            raise RefusedError(429, f"{self.waiting} questions are waiting already: ask again in a moment")
-        job = self._submit(question)
+        if self.waiting >= limits.QUEUE:
+            raise RequestError(429, f"{self.waiting} requests are waiting already: try again in a moment")
+        job = self._submit(answer)
         try:
             async with asyncio.timeout(self.answer_seconds):
                 return await asyncio.shield(asyncio.wrap_future(job))
         except TimeoutError:
             late = f"no answer within {self.answer_seconds:g} seconds"
             if job.cancel():
-                raise RefusedError(429, f"{late}: others asked before; ask again in a moment") from None
-            raise RefusedError(429, f"{late}: ask for fewer edits, a shorter list or less budget") from None
+                raise RequestError(429, f"{late}: other requests came first; try again in a moment") from None
+            raise RequestError(429, f"{late}: ask for fewer edits, a shorter list or less budget") from None
         finally:
             job.cancel()
 
-    def _submit(self, question: Callable[[], Answer]) -> Future[Answer]:
+    def _submit(self, answer: Callable[[], T]) -> Future[T]:
         loop = asyncio.get_running_loop()
         self.waiting += 1
-        job = self.thread.submit(question)
+        job = self.thread.submit(answer)
         job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finished))
         return job
 
@@ -65,42 +70,71 @@ class Worker:
         self.waiting -= 1
 
     async def reload(self) -> tuple[str, str]:
-        """Take what lies in the folder now; what does not hold is refused, and the old one goes on answering."""
-        async with self.changing:
-            before, self.seen = self.now.id, self._signature()
+        """Swap to the artifact that is in the folder now; a faulty one is rejected and the old one goes on."""
+        async with self.swapping:
+            before, self.signature = artifact_id(self.current), self._signature()
             try:
-                coming = await asyncio.to_thread(Served.open, self.folder)  # nobody waits in line behind it
-                await asyncio.wrap_future(self._submit(coming.warm))
-                self.now = coming
+                coming = await asyncio.to_thread(open_for_service, self.folder)  # the queue goes on meanwhile
+                await asyncio.wrap_future(self._submit(lambda: warm_up(coming)))
+                self.current = coming
             except Exception as error:  # whatever is wrong with it, the old one goes on
-                self.changes["refused"] += 1
-                why = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
-                log.error("artifact refused", extra={"told": {"why": why, "artifact": before}})
-                raise RefusedError(409, f"{why}; {before} goes on answering") from None
-            await asyncio.wrap_future(self._submit(give_back))  # an artifact and its vectors hold on to each other
-            self.changes["swapped"] += 1
-            log.info("artifact swapped", extra={"told": {"before": before, "artifact": self.now.id}})
-            return before, self.now.id
+                self.swaps["rejected"] += 1
+                reason = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
+                log.error("artifact rejected", extra={"fields": {"reason": reason, "artifact": before}})
+                raise RequestError(409, f"{reason}; {before} goes on answering") from None
+            await asyncio.wrap_future(self._submit(release_memory))  # an artifact and its vectors form a cycle
+            self.swaps["swapped"] += 1
+            after = artifact_id(self.current)
+            log.info("artifact swapped", extra={"fields": {"before": before, "artifact": after}})
+            return before, after
 
     async def watch(self) -> None:
-        """Reload when the folder is another one, as when a link was changed, or holds another artifact."""
+        """Reload when the folder changes: another link target, or other files."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            if (found := self._signature()) and found != self.seen:
+            await asyncio.sleep(POLL_SECONDS)
+            if (found := self._signature()) and found != self.signature:
                 try:
                     await self.reload()
-                except RefusedError:
-                    continue  # told in the log; the next change is looked at again
+                except RequestError:
+                    continue  # it is in the log; the next change is tried again
 
     def _signature(self) -> list[tuple[str, int, int]]:
-        """What changes when there is something new: where the folder is, and its files, their sizes and times."""
+        """The folder's real path and its files, with sizes and times."""
         try:
-            place = self.folder.resolve()
-            told = [(str(path), path.stat()) for path in sorted(place.iterdir())]
+            files = [(str(path), path.stat()) for path in sorted(self.folder.resolve().iterdir())]
         except (OSError, RuntimeError):
             return []
-        return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in told]
+        return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in files]
 
     def close(self) -> None:
-        """Let what runs come to its end."""
+        """Let the running computation end; drop those that wait."""
         self.thread.shutdown(wait=False, cancel_futures=True)
+
+
+def artifact_id(recommender: Recommender) -> str:
+    """A short checksum that names the artifact."""
+    return recommender.artifact.checksum[:12]
+
+
+def open_for_service(folder: Path) -> Recommender:
+    """Read and verify all of an artifact; its files may change or go afterwards."""
+    recommender = Recommender(open_artifact(folder.resolve(), mapped=False))
+    artifact = recommender.artifact
+    _ = artifact.card, artifact.scorer, artifact.model  # read and verified now
+    for catalogue in recommender.directory.catalogues.values():
+        catalogue.find("a", 1)
+    return recommender
+
+
+def warm_up(recommender: Recommender) -> None:
+    """Compute once what later requests reuse; an error if what-if and the stored vectors disagree."""
+    artifact = recommender.artifact
+    if not artifact.supports_whatif:
+        return
+    stored, computed = factual_state(artifact), edited_state(artifact, EdgeEdits())
+    pairs = ((stored.users, computed.users), (stored.bundles, computed.bundles))
+    if not all(torch.allclose(one, other, atol=1e-3) for one, other in pairs):
+        raise InputError(
+            f"{artifact.folder}: was made by clbr {artifact.about.version}, whose vectors are not those that this "
+            "version computes; export it again"
+        )

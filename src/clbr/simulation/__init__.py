@@ -1,1 +1,1 @@
-"""Simulated worlds whose true preferences are known."""
+"""Simulated data sets with known true preferences."""

@@ -1,5 +1,6 @@
-"""Drawing a simulated world: nodes, then who is shown what, then what is chosen."""
+"""Generate a simulated world: nodes, then exposure, then choices."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -9,11 +10,11 @@ from pydantic import Field
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Codes, Pairs, Relation, decode, distinct
-from clbr.data.split import SPLITS, split_random
+from clbr.data.split import TEST, TRAIN, VALIDATION, split_random
 from clbr.rng import generator
-from clbr.simulation.names import name_shop
-from clbr.simulation.parameters import LEVELS, Choosing, Side, Variant, WorldConfig, world_config
-from clbr.simulation.world import MANNERS, Exposure, Vectors, World, contents, mood, states
+from clbr.simulation.names import shop_names
+from clbr.simulation.parameters import LEVELS, RelationConfig, Side, Variant, WorldConfig, world_config
+from clbr.simulation.world import STYLE_DIM, Exposure, Vectors, World, contents, pair_noise, states
 
 SIDES: dict[Relation, tuple[str, str]] = {
     "ub": ("users", "bundles"),
@@ -21,11 +22,11 @@ SIDES: dict[Relation, tuple[str, str]] = {
     "bi": ("bundles", "items"),
 }
 BLOCK = 1_500_000
-"""Candidates weighed at once: bounds memory."""
+"""Candidates per block; limits the memory."""
 
 
 class SimulateConfig(Config):
-    """Which world to draw; written beside a simulated data set."""
+    """Arguments of `simulate`; written into the folder of a simulated data set."""
 
     like: Literal["tiny", "youshu", "netease"] = "tiny"
     scale: float = Field(1.0, gt=0, description="multiple of the world's sizes and edges")
@@ -34,65 +35,112 @@ class SimulateConfig(Config):
 
 
 def simulate(like: str = "tiny", *, scale: float = 1.0, seed: int = 0, variant: str = "plain") -> World:
-    """Draw a world: "tiny" (a small shop with names), "youshu" or "netease", at a multiple of its size.
+    """Simulate a data set like "tiny" (a small shop with names), "youshu" or "netease", at a multiple of its size.
 
-    The same arguments give the same world. Variants: plain, sparser, denser, noisier.
+    Variants: plain, sparser, denser, noisier. The same arguments give the same world.
     """
     config = SimulateConfig.make({"like": like, "scale": scale, "variant": variant, "seed": seed}, "simulate")
     return draw(world_config(config.like, config.scale, config.variant), config.seed)
 
 
 def draw(config: WorldConfig, seed: int) -> World:
-    """Draw the world that the parameters describe."""
+    """Generate the world of these parameters."""
     rng = generator(seed, "world", "nodes")
-    themes = _unit(rng.standard_normal((config.themes, config.dimension)))
-    interest = rng.dirichlet(np.full(config.themes, config.breadth), config.users)  # (users, themes)
-    item_theme = rng.integers(config.themes, size=config.items)
-    bundle_theme = rng.integers(config.themes, size=config.bundles)
-    strays = rng.standard_normal((config.items, config.dimension)) * (config.spread / config.dimension**0.5)
-    items = _unit(themes[item_theme] + strays)
-    tastes = (interest @ themes).astype(np.float32)
-    user_manner = _unit(rng.standard_normal((config.users, MANNERS)))
-    bundle_manner = _unit(rng.standard_normal((config.bundles, MANNERS)))
-
-    prominence = {side: rng.standard_normal(getattr(config, side)) for side in ("users", "bundles", "items")}
-    picks: dict[Relation, NDArray[np.int64]] = {}
-    appeal: dict[Relation, NDArray[np.float32]] = {}
-    shown: dict[Relation, Exposure] = {}
-    for relation, (left, right) in SIDES.items():
-        choosing: Choosing = getattr(config, relation)
-        picks[relation] = _degrees(rng, choosing.left, choosing.edges, prominence[left], getattr(config, right) // 2)
-        wanted = _degrees(rng, choosing.right, choosing.edges, prominence[right], getattr(config, left))
-        renown = np.maximum(wanted - 0.9, 0.0) ** (choosing.steep / 2)  # the first edge is the patron's
-        appeal[relation] = np.log(np.maximum(renown, 0.1)).astype(np.float32)
-        shown[relation] = Exposure(
-            fame=renown / renown.sum(),
-            theme=bundle_theme if relation == "ub" else item_theme,
-            interest=np.eye(config.themes)[bundle_theme] if relation == "bi" else interest,
-            draws=np.where(picks[relation] > 0, config.shown * picks[relation] + 16, 0),
-            targeted=choosing.targeted,
-        )
+    traits = _draw_traits(rng, config)
+    picks, appeal, shown = _draw_exposure(rng, config, traits)
 
     def choose(relation: Relation, left: Vectors, right: Vectors) -> Pairs:
         return _choose(config, seed, relation, picks[relation], shown[relation], appeal[relation], left, right)
 
-    bi = choose("bi", themes[bundle_theme], items)
-    ui = choose("ui", tastes, items)
-    ub = choose("ub", states(config, tastes, user_manner, items, ui), contents(bundle_manner, items, bi))
+    bi = choose("bi", traits.themes[traits.bundle_theme], traits.items)
+    ui = choose("ui", traits.tastes, traits.items)
+    user_states = states(config, traits.tastes, traits.user_style, traits.items, ui)
+    ub = choose("ub", user_states, contents(traits.bundle_style, traits.items, bi))
     labels = split_random(ub[:, 0], 0.1, 0.2, seed)
-    parts = {part: ub[labels == label] for label, part in enumerate(SPLITS)}
-    item_names, bundle_names = name_shop(item_theme, bundle_theme) if config.name.startswith("tiny") else (None, None)
+    named = config.name.startswith("tiny")
+    item_names, bundle_names = shop_names(traits.item_theme, traits.bundle_theme) if named else (None, None)
     dataset = BundleDataset(
         config.name,
         Nodes("user", config.users),
         Nodes("bundle", config.bundles, names=bundle_names),
         Nodes("item", config.items, names=item_names),
-        **parts,
+        train=ub[labels == TRAIN],
+        validation=ub[labels == VALIDATION],
+        test=ub[labels == TEST],
         ui=ui,
         bi=bi,
     )
-    truth = (tastes, items, user_manner, bundle_manner, themes, item_theme, bundle_theme, appeal, shown)
-    return World(config, seed, dataset, *truth)
+    return World(
+        config,
+        seed,
+        dataset,
+        tastes=traits.tastes,
+        items=traits.items,
+        user_style=traits.user_style,
+        bundle_style=traits.bundle_style,
+        themes=traits.themes,
+        item_theme=traits.item_theme,
+        bundle_theme=traits.bundle_theme,
+        appeal=appeal,
+        shown=shown,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Traits:
+    """What the nodes of a world are like, before any choice."""
+
+    themes: Vectors
+    interest: NDArray[np.float64]  # (users, themes), rows sum to 1
+    item_theme: NDArray[np.int64]
+    bundle_theme: NDArray[np.int64]
+    items: Vectors
+    tastes: Vectors
+    user_style: Vectors
+    bundle_style: Vectors
+
+
+def _draw_traits(rng: np.random.Generator, config: WorldConfig) -> _Traits:
+    themes = _unit(rng.standard_normal((config.themes, config.dimension)))
+    interest = rng.dirichlet(np.full(config.themes, config.breadth), config.users)
+    item_theme = rng.integers(config.themes, size=config.items)
+    bundle_theme = rng.integers(config.themes, size=config.bundles)
+    offsets = rng.standard_normal((config.items, config.dimension)) * (config.spread / config.dimension**0.5)
+    return _Traits(
+        themes=themes,
+        interest=interest,
+        item_theme=item_theme,
+        bundle_theme=bundle_theme,
+        items=_unit(themes[item_theme] + offsets),
+        tastes=(interest @ themes).astype(np.float32),
+        user_style=_unit(rng.standard_normal((config.users, STYLE_DIM))),
+        bundle_style=_unit(rng.standard_normal((config.bundles, STYLE_DIM))),
+    )
+
+
+def _draw_exposure(
+    rng: np.random.Generator, config: WorldConfig, traits: _Traits
+) -> tuple[dict[Relation, NDArray[np.int64]], dict[Relation, NDArray[np.float32]], dict[Relation, Exposure]]:
+    """For each relation: the degrees of the left nodes, the appeal of the right nodes, and the exposure."""
+    prominence = {side: rng.standard_normal(getattr(config, side)) for side in ("users", "bundles", "items")}
+    picks: dict[Relation, NDArray[np.int64]] = {}
+    appeal: dict[Relation, NDArray[np.float32]] = {}
+    shown: dict[Relation, Exposure] = {}
+    for name, (left, right) in SIDES.items():
+        relation: RelationConfig = getattr(config, name)
+        picks[name] = _degrees(rng, relation.left, relation.edges, prominence[left], getattr(config, right) // 2)
+        wanted = _degrees(rng, relation.right, relation.edges, prominence[right], getattr(config, left))
+        # The first edge of a right node is guaranteed; popularity decides on the others.
+        popularity = np.maximum(wanted - 0.9, 0.0) ** (relation.steep / 2)
+        appeal[name] = np.log(np.maximum(popularity, 0.1)).astype(np.float32)
+        shown[name] = Exposure(
+            popularity=popularity / popularity.sum(),
+            theme=traits.bundle_theme if name == "ub" else traits.item_theme,
+            interest=np.eye(config.themes)[traits.bundle_theme] if name == "bi" else traits.interest,
+            draws=np.where(picks[name] > 0, config.shown * picks[name] + 16, 0),
+            targeted=relation.targeted,
+        )
+    return picks, appeal, shown
 
 
 def _choose(
@@ -105,40 +153,42 @@ def _choose(
     left: Vectors,
     right: Vectors,
 ) -> Pairs:
-    """Each left node's `picks` best among the candidates it was shown, as sorted pairs."""
+    """For each left node its guaranteed pairs and then its best candidates, `picks` in all, as sorted pairs."""
     rng = generator(seed, "world", "exposure", relation)
-    brought = _patronage(rng, exposure, picks)
+    guaranteed = _guaranteed_pairs(rng, exposure, picks)
     taste = np.float32(getattr(config, relation).taste)
     blocks = np.cumsum(exposure.draws) // BLOCK
     chosen = []
     for block in range(int(blocks[-1]) + 1):
         rows = np.flatnonzero((blocks == block) & (picks > 0))
-        mine = brought[np.isin(brought // len(right), rows)]
-        codes = _candidates(rng, exposure, rows, picks[rows], mine)
+        first = guaranteed[np.isin(guaranteed // len(right), rows)]
+        codes = _candidates(rng, exposure, rows, picks[rows], first)
         pairs = decode(codes, len(right))
         utility = taste * np.einsum("nd,nd->n", left[pairs[:, 0]], right[pairs[:, 1]]) + appeal[pairs[:, 1]]
-        utility += mood(config, seed, relation, pairs[:, 0], pairs[:, 1])
-        utility[np.searchsorted(codes, mine)] = np.inf
+        utility += pair_noise(config, seed, relation, pairs[:, 0], pairs[:, 1])
+        utility[np.searchsorted(codes, first)] = np.inf
         order = np.lexsort((-utility, pairs[:, 0]))
-        counts = np.bincount(pairs[:, 0], minlength=len(picks))
-        rank = np.arange(len(pairs)) - np.repeat(np.cumsum(counts) - counts, counts)
-        best = order[rank < picks[pairs[:, 0]]]
+        best = order[_rank_within(pairs[:, 0], len(picks)) < picks[pairs[:, 0]]]
         chosen.append(np.sort(codes[best]))
     return decode(np.concatenate(chosen), len(right))
 
 
-def _patronage(rng: np.random.Generator, exposure: Exposure, picks: NDArray[np.int64]) -> Codes:
-    """Everything is there because someone brought it: for each thing one patron, who has it, as sorted codes.
+def _guaranteed_pairs(rng: np.random.Generator, exposure: Exposure, picks: NDArray[np.int64]) -> Codes:
+    """One pair for each right node with popularity, so that it has an edge; as sorted codes.
 
-    A patron is drawn by activity and interest in the thing's theme, and brings no more than she picks.
+    The left node is drawn by its degree and its interest in the theme. It gets no more pairs than its degree.
     """
-    things = rng.permutation(np.flatnonzero(exposure.fame > 0))
-    patrons = _draw_rows(rng, (exposure.interest * picks[:, None]).T + 1e-12, exposure.theme[things])
-    order = np.argsort(patrons, kind="stable")
-    counts = np.bincount(patrons, minlength=len(picks))
-    turn = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = order[turn < picks[patrons[order]]]
-    return np.sort(patrons[kept] * len(exposure.fame) + things[kept])
+    rights = rng.permutation(np.flatnonzero(exposure.popularity > 0))
+    lefts = _draw_rows(rng, (exposure.interest * picks[:, None]).T + 1e-12, exposure.theme[rights])
+    order = np.argsort(lefts, kind="stable")
+    within = order[_rank_within(lefts[order], len(picks)) < picks[lefts[order]]]
+    return np.sort(lefts[within] * len(exposure.popularity) + rights[within])
+
+
+def _rank_within(lefts: NDArray[np.integer], nodes: int) -> NDArray[np.int64]:
+    """The position of each pair among the pairs of its left node, from 0. `lefts` must be sorted."""
+    counts = np.bincount(lefts, minlength=nodes)
+    return np.arange(len(lefts)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _candidates(
@@ -146,12 +196,12 @@ def _candidates(
     exposure: Exposure,
     rows: NDArray[np.intp],
     picks: NDArray[np.int64],
-    brought: Codes,
+    guaranteed: Codes,
 ) -> Codes:
-    """The distinct pairs shown to these rows, as sorted codes; a row short of candidates is shown everything."""
-    width = len(exposure.fame)
+    """The distinct pairs shown to these rows, as sorted codes. A row with too few candidates is shown all."""
+    width = len(exposure.popularity)
     by_theme = np.argsort(exposure.theme, kind="stable")
-    cumulative = np.concatenate([[0.0], np.cumsum(exposure.fame[by_theme])])
+    cumulative = np.concatenate([[0.0], np.cumsum(exposure.popularity[by_theme])])
     ends = np.cumsum(np.bincount(exposure.theme, minlength=exposure.interest.shape[1]))
     starts = np.concatenate([[0], ends[:-1]])
 
@@ -160,10 +210,10 @@ def _candidates(
     targeted = np.flatnonzero(rng.random(len(lefts)) < exposure.targeted)
     theme = _draw_rows(rng, exposure.interest, lefts[targeted])
     low, high = cumulative[starts[theme]], cumulative[ends[theme]]
-    famous = high > low  # a theme whose things are never shown is skipped: the draw stays untargeted
-    point[targeted[famous]] = (low + point[targeted] * (high - low))[famous]
+    possible = high > low  # a draw for a theme without candidates stays untargeted
+    point[targeted[possible]] = (low + point[targeted] * (high - low))[possible]
     position = np.searchsorted(cumulative, point, side="right") - 1
-    codes = distinct(np.concatenate([lefts * width + by_theme[np.minimum(position, width - 1)], brought]))
+    codes = distinct(np.concatenate([lefts * width + by_theme[np.minimum(position, width - 1)], guaranteed]))
 
     short = rows[np.bincount(codes // width, minlength=rows.max(initial=0) + 1)[rows] < picks]
     if len(short):
@@ -172,18 +222,18 @@ def _candidates(
 
 
 def _draw_rows(rng: np.random.Generator, weights: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One column for each row index, drawn by that row's weights."""
-    ladder = np.cumsum(weights, axis=1)
-    ladder /= ladder[:, -1:]
-    ladder += np.arange(len(weights))[:, None]  # row r climbs from r to r + 1: one search serves all rows
-    drawn = np.searchsorted(ladder.ravel(), rows + rng.random(len(rows)), side="right") - rows * weights.shape[1]
+    """One column for each row index, drawn by the weights of that row."""
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    cumulative += np.arange(len(weights))[:, None]  # row r runs from r to r + 1, so one search serves all rows
+    drawn = np.searchsorted(cumulative.ravel(), rows + rng.random(len(rows)), side="right") - rows * weights.shape[1]
     return np.asarray(np.minimum(drawn, weights.shape[1] - 1))
 
 
 def _degrees(
     rng: np.random.Generator, side: Side, edges: int, prominence: NDArray[np.float64], cap: int
 ) -> NDArray[np.int64]:
-    """A degree for each node: the side's distribution, its excess over the minimum scaled to `edges` in all."""
+    """A degree for each node by the side's distribution; the part above the minimum is scaled to `edges` in all."""
     nodes = len(prominence)
     rank = np.argsort(np.argsort(side.tie * prominence + (1 - side.tie**2) ** 0.5 * rng.standard_normal(nodes)))
     level = ((rank + 0.5) / nodes - side.none) / (1 - side.none)
@@ -191,7 +241,7 @@ def _degrees(
     wanted = np.minimum(np.exp(wanted), cap)
     least = min(side.quantiles[0], cap)
     connected = wanted > 0
-    for _ in range(20):  # the cap bites into the sum; a few rounds make up for it
+    for _ in range(20):  # the cap lowers the sum; repeated scaling corrects it
         excess = wanted[connected] - least
         factor = (edges - least * connected.sum()) / max(excess.sum(), 1e-9)
         wanted[connected] = np.minimum(least + np.maximum(factor, 0) * excess, cap)

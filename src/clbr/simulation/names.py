@@ -1,13 +1,13 @@
-"""Names for the tiny world, so that it reads like a shop."""
+"""Names for the items and bundles of the tiny world, as in a shop."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Names = tuple[str, ...]
 
-# A theme: what its bundles are called after, and twenty things of it.
+# A theme: its title, which starts the names of its bundles, and the names of its items.
 THEMES: tuple[tuple[str, str], ...] = (
-    ("Worker", "keyboard, mouse, mouse mat, monitor stand, desk lamp, webcam, headset, USB hub, laptop sleeve, "
+    ("Desk", "keyboard, mouse, mouse mat, monitor stand, desk lamp, webcam, headset, USB hub, laptop sleeve, "
      "wrist rest, cable clips, second screen, docking station, foot rest, desk organiser, whiteboard, surge strip, "
      "ring light, lumbar cushion, screen wipes"),
     ("Coffee", "espresso cups, hand grinder, pour-over cone, paper filters, milk frother, house beans, decaf beans, "
@@ -44,24 +44,24 @@ THEMES: tuple[tuple[str, str], ...] = (
      "party quiz, dominoes, go board, deck builder, score pads, travel draughts, cooperative game, meeple set, "
      "game mat, hourglass, poker chips, puzzle glue, rule book stand"),
 )  # fmt: skip
-KINDS = ("starter kit", "gift box", "weekend set", "essentials", "upgrade", "favourites", "travel set", "deluxe box",
-         "small-flat set", "family set", "shelf", "bargain", "winter box", "summer box", "everything")  # fmt: skip
+BUNDLE_KINDS = (
+    *("starter kit", "gift box", "weekend set", "essentials", "upgrade", "favourites", "travel set", "deluxe box"),
+    *("small-flat set", "family set", "shelf", "bargain", "winter box", "summer box", "everything"),
+)
 
 
-def name_shop(
-    item_theme: NDArray[np.int64], bundle_theme: NDArray[np.int64]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A name for each item and each bundle, after its theme; counted on where the names run out."""
-    things = [[thing.strip() for thing in text.split(",")] for _, text in THEMES]
-    kinds = [[f"{title} {kind}" for kind in KINDS] for title, _ in THEMES]
-    return _name(item_theme, things), _name(bundle_theme, kinds)
+def shop_names(item_theme: NDArray[np.int64], bundle_theme: NDArray[np.int64]) -> tuple[Names, Names]:
+    """Unique names for the items and the bundles, by their themes. A name that is used again gets a number."""
+    items = [[item.strip() for item in text.split(",")] for _, text in THEMES]
+    bundles = [[f"{title} {kind}" for kind in BUNDLE_KINDS] for title, _ in THEMES]
+    return _assign_names(item_theme, items), _assign_names(bundle_theme, bundles)
 
 
-def _name(themes: NDArray[np.int64], names: list[list[str]]) -> Names:
+def _assign_names(themes: NDArray[np.int64], names: list[list[str]]) -> Names:
     used = [0] * len(names)
-    named = []
+    assigned = []
     for theme in (themes % len(names)).tolist():
-        turn, place = divmod(used[theme], len(names[theme]))
-        named.append(names[theme][place] + (f" no. {turn + 1}" if turn else ""))
+        repeats, position = divmod(used[theme], len(names[theme]))
+        assigned.append(names[theme][position] + (f" no. {repeats + 1}" if repeats else ""))
         used[theme] += 1
-    return tuple(named)
+    return tuple(assigned)

@@ -1,14 +1,14 @@
-"""A world whose truth is known: who likes what, who is shown what, and what an edit would change.
+"""World: a simulated data set with its truth: preferences, exposure, and the effect of edits.
 
-A user has a taste, an item lies near its theme, a bundle stands where its items stand on average.
-Someone is *shown* candidates (by fame, partly within her themes) and *chooses* the best of them:
+A user has a taste. An item is close to its theme. A bundle is the mean of its items, and has a style that its items do
+not determine. A user is *shown* candidates, partly by popularity, partly by popularity within her themes, and
+*chooses* those of the highest utility:
 
-    utility = taste weight * <taste, theme> + appeal + noise * Gumbel(user, thing)
+    utility = taste weight * <taste, item or bundle> + appeal + noise * Gumbel(left, right)
 
-The Gumbel term is a fixed function of the pair, so a choice after an edit is the same person's choice
-in the same mood: only what the edit reaches differs. Items she has pull her taste in bundles (drift);
-a bundle's contents decide where it stands, and it has a manner (how it is made) that no item explains.
-So all three relations can be edited and answered for.
+A user's items change her taste in bundles (drift), and a bundle's items determine its vector, so edits of all three
+relations have an effect. The Gumbel term is a fixed function of the pair: after an edit a user has the same noise, so
+only the edit changes her choices.
 """
 
 from dataclasses import dataclass
@@ -24,37 +24,37 @@ from clbr.rng import pair_gumbel
 from clbr.simulation.parameters import WorldConfig
 
 Vectors = NDArray[np.float32]
-MANNERS = 4
-"""Dimensions of what a bundle has beyond its items."""
+STYLE_DIM = 4
+"""Dimension of the style vectors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """How candidates are shown: `fame` within the whole catalogue, or within a theme of the one who looks."""
+    """How candidates are drawn: by popularity among all right nodes, or within a theme of the left node."""
 
-    fame: NDArray[np.float64]  # (right,), sums to 1
+    popularity: NDArray[np.float64]  # (right,), sums to 1
     theme: NDArray[np.int64]  # (right,)
     interest: NDArray[np.float64]  # (left, themes), rows sum to 1
-    draws: NDArray[np.int64]  # (left,), how many candidates are drawn
+    draws: NDArray[np.int64]  # (left,), number of candidates drawn
     targeted: float
 
     def per_draw(self, pairs: Pairs) -> NDArray[np.float64]:
-        """The probability that one draw shows this pair."""
+        """The probability that one draw gives this pair."""
         left, right = pairs[:, 0], pairs[:, 1]
         theme = self.theme[right]
-        within = self.fame[right] / np.maximum(self.theme_fame[theme], 1e-300)
-        aimless = self.interest @ (self.theme_fame == 0)  # looks for a theme of which nothing is ever shown
-        anywhere = (1 - self.targeted) + self.targeted * aimless[left]
-        return np.asarray(anywhere * self.fame[right] + self.targeted * self.interest[left, theme] * within)
+        within = self.popularity[right] / np.maximum(self.theme_popularity[theme], 1e-300)
+        empty = self.interest @ (self.theme_popularity == 0)  # a draw for a theme without candidates is untargeted
+        anywhere = (1 - self.targeted) + self.targeted * empty[left]
+        return np.asarray(anywhere * self.popularity[right] + self.targeted * self.interest[left, theme] * within)
 
     def probability(self, pairs: Pairs) -> NDArray[np.float64]:
-        """The probability that the left node is shown the right one at all."""
+        """The probability that at least one draw gives this pair."""
         return -np.expm1(self.draws[pairs[:, 0]] * np.log1p(-np.minimum(self.per_draw(pairs), 1 - 1e-12)))
 
     @cached_property
-    def theme_fame(self) -> NDArray[np.float64]:
-        """How much of all fame each theme has."""
-        return np.bincount(self.theme, weights=self.fame, minlength=self.interest.shape[1]).astype(np.float64)
+    def theme_popularity(self) -> NDArray[np.float64]:
+        """The sum of popularity in each theme."""
+        return np.bincount(self.theme, weights=self.popularity, minlength=self.interest.shape[1]).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,8 +66,8 @@ class World:
     dataset: BundleDataset
     tastes: Vectors  # (users, d)
     items: Vectors  # (items, d), unit length
-    user_manner: Vectors  # (users, MANNERS)
-    bundle_manner: Vectors  # (bundles, MANNERS), unit length
+    user_style: Vectors  # (users, STYLE_DIM), unit length
+    bundle_style: Vectors  # (bundles, STYLE_DIM), unit length
     themes: Vectors  # (themes, d), unit length
     item_theme: NDArray[np.int64]
     bundle_theme: NDArray[np.int64]
@@ -78,9 +78,9 @@ class World:
         return f"World({self.config.name}, seed {self.seed}: {self.dataset!r})"
 
     def preference(self, relation: Relation, pairs: Pairs, edits: EdgeEdits | None = None) -> Vectors:
-        """How much the left node truly wants the right one, shown or not, after `edits` if any.
+        """The true preference of each pair, shown or not, after `edits` if any: the utility without its noise.
 
-        For "ub" and "ui" a user's preference, for "bi" how well an item fits the bundle's theme.
+        For "ub" and "ui" it is a user's preference, for "bi" how well an item fits a bundle's theme.
         """
         if relation == "ub":
             left, right = self._states(edits), self._contents(edits)
@@ -93,9 +93,9 @@ class World:
         return self.shown[relation].probability(pairs)
 
     def choices(self, users: NDArray[np.int64], k: int, edits: EdgeEdits | None = None) -> NDArray[np.int64]:
-        """The k bundles each user would choose next if she were shown all, best first, after `edits` if any.
+        """The k bundles of highest utility for each user, best first, after `edits` if any.
 
-        What she already has (in any split, as edited) she does not choose again; -1 where nothing is left.
+        Bundles that the user has (in any split, as edited) are left out; -1 where no bundle remains.
         """
         bundles = len(self.dataset.bundles)
         owned = sorted_pairs(np.concatenate([self.dataset.train, self.dataset.validation, self.dataset.test]))
@@ -105,7 +105,7 @@ class World:
         chosen = []
         for block in np.array_split(np.asarray(users), -(-len(users) // 256) or 1):
             utility = self.config.ub.taste * left[block] @ right.T + self.appeal["ub"]  # (n, bundles)
-            utility += self.mood("ub", block[:, None], np.arange(bundles)[None, :])
+            utility += self.pair_noise("ub", block[:, None], np.arange(bundles)[None, :])
             lengths = pointers[block + 1] - pointers[block]
             positions = np.repeat(pointers[block] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
             utility[np.repeat(np.arange(len(block)), lengths), owned[positions, 1]] = -np.inf
@@ -113,9 +113,9 @@ class World:
             chosen.append(np.where(np.isfinite(np.take_along_axis(utility, best, axis=1)), best, -1))
         return np.concatenate(chosen)
 
-    def mood(self, relation: Relation, left: NDArray[np.integer], right: NDArray[np.integer]) -> Vectors:
-        """The part of a choice that is chance: noise that belongs to the pair (left and right broadcast)."""
-        return mood(self.config, self.seed, relation, left, right)
+    def pair_noise(self, relation: Relation, left: NDArray[np.integer], right: NDArray[np.integer]) -> Vectors:
+        """The noise in the utility of each pair (left and right broadcast)."""
+        return pair_noise(self.config, self.seed, relation, left, right)
 
     def _match(self, relation: Relation, left: Vectors, right: Vectors, pairs: Pairs) -> Vectors:
         taste = getattr(self.config, relation).taste
@@ -123,36 +123,36 @@ class World:
         return np.asarray(taste * match + self.appeal[relation][pairs[:, 1]])
 
     def _states(self, edits: EdgeEdits | None) -> Vectors:
-        """Each user's taste in bundles: her own, drifted towards the items she has; and in manners."""
+        """The users' vectors for bundles, after `edits`."""
         ui = edits.apply_to("ui", self.dataset.ui, (len(self.tastes), len(self.items))) if edits else self.dataset.ui
-        return states(self.config, self.tastes, self.user_manner, self.items, ui)
+        return states(self.config, self.tastes, self.user_style, self.items, ui)
 
     def _contents(self, edits: EdgeEdits | None) -> Vectors:
-        """Where each bundle stands: the mean of its items; and its manner."""
-        bi, shape = self.dataset.bi, (len(self.bundle_manner), len(self.items))
+        """The bundles' vectors, after `edits`."""
+        bi, shape = self.dataset.bi, (len(self.bundle_style), len(self.items))
         bi = edits.apply_to("bi", bi, shape) if edits else bi
-        return contents(self.bundle_manner, self.items, bi)
+        return contents(self.bundle_style, self.items, bi)
 
 
-def states(config: WorldConfig, tastes: Vectors, manner: Vectors, items: Vectors, ui: Pairs) -> Vectors:
-    """What users look for in bundles, (users, d + MANNERS)."""
+def states(config: WorldConfig, tastes: Vectors, style: Vectors, items: Vectors, ui: Pairs) -> Vectors:
+    """The users' vectors for bundles, (users, d + STYLE_DIM): taste, drifted to their items, and style."""
     drifted = tastes + config.drift * mean_of(items, ui, len(tastes))
-    return np.concatenate([drifted, config.manner * manner], axis=1, dtype=np.float32)
+    return np.concatenate([drifted, config.style * style], axis=1, dtype=np.float32)
 
 
-def contents(manner: Vectors, items: Vectors, bi: Pairs) -> Vectors:
-    """What bundles offer, (bundles, d + MANNERS)."""
-    return np.concatenate([mean_of(items, bi, len(manner)), manner], axis=1, dtype=np.float32)
+def contents(style: Vectors, items: Vectors, bi: Pairs) -> Vectors:
+    """The bundles' vectors, (bundles, d + STYLE_DIM): the mean of their items, and style."""
+    return np.concatenate([mean_of(items, bi, len(style)), style], axis=1, dtype=np.float32)
 
 
 def mean_of(vectors: Vectors, pairs: Pairs, rows: int) -> Vectors:
-    """For each left node the mean vector of its right nodes, zero where it has none; pairs sorted."""
+    """For each left node the mean vector of its right nodes, zero if it has none. Pairs must be sorted."""
     relation = incidence(pairs, rows, len(vectors))
     return np.asarray(relation @ vectors / np.maximum(np.diff(relation.indptr), 1)[:, None].astype(np.float32))
 
 
-def mood(
+def pair_noise(
     config: WorldConfig, seed: int, relation: Relation, left: NDArray[np.integer], right: NDArray[np.integer]
 ) -> Vectors:
-    """The chance in each pair's choice."""
+    """The noise in the utility of each pair (left and right broadcast)."""
     return (config.noise * pair_gumbel(seed, f"mood {relation}", left, right)).astype(np.float32)

@@ -1,65 +1,89 @@
-"""The settings of a run: which model on which data, and how it is trained."""
+"""Settings of a run (model, training, views), the shipped presets, and how both are combined."""
 
 import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
 from clbr.counterfactual.config import ViewsConfig
+from clbr.counterfactual.strategy import Strategy, find_strategy
 from clbr.errors import InputError
 from clbr.graph.edits import without_effect
-from clbr.models.base import Encoder
+from clbr.models.base import ClosedForm, Encoder
 from clbr.models.registry import find_model
-from clbr.training.presets import Preset, find_preset
+
+NO_PRESET = "none"
+PAPER_CONSTRAINT = "adaptive"
 
 
 class TrainConfig(Config):
     """How a model is trained."""
 
-    epochs: int = Field(100, ge=1, description="at most this many")
-    batch_size: int = Field(2048, ge=1, description="choices in a step")
-    negatives: int = Field(1, ge=1, description="bundles not chosen, for each choice")
+    epochs: int = Field(100, ge=1, description="maximum number of epochs")
+    batch_size: int = Field(2048, ge=1, description="positive pairs in a step")
+    negatives: int = Field(1, ge=1, description="negative bundles for each positive pair")
     learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
-    decay: float = Field(1.0, gt=0, le=1, description="factor on the rate after every decay_every epochs; 1: none")
-    decay_every: int = Field(1, ge=1, description="epochs from one decay to the next")
+    decay: float = Field(1.0, gt=0, le=1, description="factor on learning_rate every decay_every epochs; 1: none")
+    decay_every: int = Field(1, ge=1, description="epochs between two decays")
     weight_decay: float = Field(0.0, ge=0, description="L2 on all parameters, as Adam applies it")
-    clip: float | None = Field(None, gt=0, description="longest gradient; longer ones are cut")
-    evaluate_every: int = Field(1, ge=1, description="epochs from one look at validation to the next")
-    patience: int = Field(20, ge=1, description="looks at validation without a better one before training stops")
+    clip: float | None = Field(None, gt=0, description="maximum norm of the gradient; larger ones are scaled down")
+    evaluate_every: int = Field(1, ge=1, description="epochs between two evaluations on validation")
+    patience: int = Field(20, ge=1, description="evaluations without improvement before training stops")
     metric: str = Field(
-        "recall@20", pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d{0,5}$", description="chosen on, on validation"
+        "recall@20",
+        pattern=r"^(recall|ndcg|hit|mrr|map)@[1-9]\d{0,5}$",
+        description="metric on validation that selects the best epoch",
     )
     hard_from: int | None = Field(None, ge=1, description="epoch from which negatives are hard (a second stage)")
-    hard_history: float = Field(0.4, ge=0, le=1, description="share of negatives that hold much of what the user has")
-    hard_contents: float = Field(0.4, ge=0, le=1, description="share of negatives that resemble the bundle chosen")
+    hard_history: float = Field(0.4, ge=0, le=1, description="share of negatives with many of the user's items")
+    hard_contents: float = Field(0.4, ge=0, le=1, description="share of negatives with many of the positive's items")
     hardest: float = Field(0.3, gt=0, le=1, description="share of all bundles that counts as hard")
 
     @model_validator(mode="after")
-    def _shares_of_one(self) -> Self:
+    def _check_shares(self) -> Self:
         if self.hard_history + self.hard_contents > 1:
-            raise ValueError("hard_history and hard_contents are shares: together 1 at most")
+            raise ValueError("hard_history and hard_contents are shares: their sum must be at most 1")
         return self
 
 
-PARADIGMS: dict[str, dict[str, Any] | None] = {
-    "original": None,
-    "clbr": {},
-    "casr": {"sampler": "casr", "ratio_ui": 0.0, "ratio_bi": 0.0, "constraint": "none", "view_positives": True},
-}
-"""The ways to train by name, as changes to the settings of views; None: no views."""
-
-
 class RunConfig(Config):
-    """All that makes a run what it is."""
+    """All settings that determine a run."""
 
     data: str = Field(description="the data folder")
     model: str = Field(description="the model's name")
-    seed: int = Field(0, ge=0, description="decides everything that is drawn")
+    seed: int = Field(0, ge=0, description="seed of all random draws")
     settings: dict[str, Any] = Field(default_factory=dict, description="the model's settings")
     train: TrainConfig = Field(description="how it is trained")
-    paradigm: str = Field("original", description="original, clbr or casr")
+    paradigm: str = Field("original", description="the training strategy: original, clbr or casr")
     views: ViewsConfig | None = Field(None, description="its counterfactual views, if the paradigm has any")
+
+    @model_validator(mode="after")
+    def _check_views(self) -> Self:
+        has_views = find_strategy(self.paradigm).config_class is not None
+        if has_views != (self.views is not None):
+            raise ValueError(f"the paradigm {self.paradigm} {'needs' if has_views else 'has no'} views")
+        return self
+
+
+class Preset(Config):
+    """Settings of a model, of its training and of its views that were found together.
+
+    `views` may also hold settings of model and training: those that differ when the model is trained with views.
+    """
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+    train: dict[str, Any] = Field(default_factory=dict)
+    views: dict[str, Any] = Field(default_factory=dict, description="for the paradigm clbr, or casr if its sampler is")
+
+    def extend(self, other: "Preset") -> "Preset":
+        """Return both presets combined; where they differ, the other's value."""
+        return Preset(
+            settings=self.settings | other.settings, train=self.train | other.train, views=self.views | other.views
+        )
 
 
 def compose(
@@ -67,61 +91,128 @@ def compose(
     model: str,
     *,
     preset: str | None = None,
+    data_name: str = "",
     changes: dict[str, Any] | None = None,
     seed: int = 0,
     paradigm: str = "original",
 ) -> RunConfig:
-    """The settings of a run: defaults, then the preset, then changes by name, of model, training or views."""
-    known = find_model(model).settings
-    if paradigm not in PARADIGMS:
-        raise InputError(f"unknown paradigm '{paradigm}', {nearest(paradigm, list(PARADIGMS))}")
-    base = find_preset(model, preset) if preset else Preset()
-    settings, train = dict(base.settings), dict(base.train)
-    views = dict(PARADIGMS[paradigm] or {})
+    """Return the settings of a run: the defaults, then the preset, then `changes` by name (model, training or views).
+
+    `preset` is the name of a shipped preset or a path that ends in .toml. None: the shipped preset that fits
+    `data_name`, if there is one. "none": no preset. Raises `InputError` for unknown names, settings and values.
+    """
+    model_class, strategy = find_model(model), find_strategy(paradigm)
+    name, base = find_preset(model, preset, data_name, paradigm)
     of_casr = base.views.get("sampler") == "casr"
-    if of_casr and paradigm == "clbr":  # to leave them out would draw other views than the preset names
-        raise InputError(f"preset {preset}: its views are those of casr: add --paradigm casr, or take its [views] out")
-    with_views = base.views if paradigm != "original" and of_casr == (paradigm == "casr") else {}
-    for key, value in {**with_views, **(changes or {})}.items():
+    if of_casr and paradigm == "clbr":  # to ignore them would draw other views than the preset says
+        message = f"preset {name}: its views are those of casr; choose the paradigm casr, or remove its [views]"
+        raise InputError(message, "paradigm")
+    preset_views = base.views if strategy.config_class and of_casr == (paradigm == "casr") else {}
+    settings, train, views = _sort_settings(preset_views | (changes or {}), model, strategy)
+    config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
+    checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
+    config["settings"] = checked.model_dump(mode="json")
+    config["train"] = _make_train(base.train | train, model).model_dump(mode="json", exclude_none=True)
+    if strategy.config_class is not None:
+        if not issubclass(model_class, Encoder) or not model_class.relations:
+            message = f"{model} computes no embeddings from a graph, and {paradigm} needs a model that does"
+            raise InputError(f"{message}; choose another model, or the paradigm original", "model", "paradigm")
+        checked = strategy.config_class.make(views, f"views of {paradigm}")
+        config["views"] = checked.model_dump(mode="json", exclude_none=True)
+    return RunConfig.make(config)
+
+
+def _sort_settings(
+    given: dict[str, Any], model: str, strategy: type[Strategy]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Sort settings by their names into those of the model, of training and of views."""
+    settings, train, views = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    fields = find_model(model).config_class.model_fields
+    for key, value in given.items():
         if key in TrainConfig.model_fields:
             train[key] = value
-        elif key in known.model_fields:
+        elif key in fields:
             settings[key] = value
-        elif key in ViewsConfig.model_fields:
-            if paradigm == "original":
-                raise InputError(f"'{key}' is a setting of counterfactual views: add --paradigm clbr")
-            views[key] = value
+        elif key not in ViewsConfig.model_fields:
+            known = [*fields, *TrainConfig.model_fields, *ViewsConfig.model_fields]
+            raise InputError(f"unknown setting '{key}' of {model}, {nearest(key, known)}")
+        elif strategy.config_class is None:
+            message = f"'{key}' is a setting of counterfactual views, which the paradigm {strategy.name} does not have"
+            raise InputError(f"{message}; choose the paradigm clbr", "paradigm")
         else:
-            hint = nearest(key, [*known.model_fields, *TrainConfig.model_fields, *ViewsConfig.model_fields])
-            raise InputError(f"unknown setting '{key}' of {model}, {hint}")
-    if paradigm == "casr" and (views["sampler"] != "casr" or views["constraint"] != "none"):
-        raise InputError("casr has its own sampler and no constraint: for others, --paradigm clbr")
-    whole: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
-    whole["settings"] = known.make(settings, f"settings of {model}").model_dump(mode="json")
-    whole["train"] = TrainConfig.make(train, "training").model_dump(mode="json", exclude_none=True)
-    if paradigm != "original":
-        if not issubclass(find_model(model), Encoder) or not find_model(model).relations:
-            raise InputError(f"{model} makes no vectors of a graph, and {paradigm} needs a model that does")
-        whole["views"] = ViewsConfig.make(views, f"views of {paradigm}").model_dump(mode="json", exclude_none=True)
-    return RunConfig.make(whole)
+            views[key] = value
+    return settings, train, views
+
+
+def _make_train(train: dict[str, Any], model: str) -> TrainConfig:
+    """Return the training settings. A closed-form model has one epoch and no training setting but the metric."""
+    config = TrainConfig.make(train, "training")
+    if not issubclass(find_model(model), ClosedForm):
+        return config
+    fixed = TrainConfig(epochs=1, metric=config.metric)
+    for key in train:
+        if getattr(config, key) != getattr(fixed, key):
+            raise InputError(f"{model} is computed in closed form and has no setting '{key}'; leave it out", key, "set")
+    return fixed
 
 
 def ineffective_edits(config: RunConfig) -> list[str]:
-    """In words, what the views would edit without effect: relations that the model does not look at."""
-    asked = config.views.ratios if config.views else ()
-    idle = [relation for relation in asked if relation not in find_model(config.model).relations]
-    return [f"{without_effect(config.model, relation)} (ratio_{relation} is taken as 0)" for relation in idle]
+    """Return a warning for each relation that the views edit without effect, because the model does not use it."""
+    edited = config.views.ratios if config.views else ()
+    unused = [relation for relation in edited if relation not in find_model(config.model).relations]
+    return [f"{without_effect(config.model, relation)} (ratio_{relation} is taken as 0)" for relation in unused]
 
 
-def parse_changes(texts: list[str]) -> dict[str, Any]:
-    """key=value texts; a value is TOML where it can be, else text."""
-    changes = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals and value):
-            raise InputError(f"--set {text}: expected key=value, for instance learning_rate=0.002")
-        try:
-            changes[key.strip()] = tomllib.loads(f"x = {value}")["x"]
-        except tomllib.TOMLDecodeError:
-            changes[key.strip()] = value.strip()
-    return changes
+def find_preset(model: str, preset: str | None, data_name: str = "", paradigm: str = "original") -> tuple[str, Preset]:
+    """Return the name and the settings of the preset that `compose` uses; an empty name if it uses none.
+
+    The name of a data set ("youshu") stands for its preset together with the one for this paradigm, if there is one.
+    """
+    preset = data_preset(model, data_name) if preset is None else preset
+    if preset in (None, NO_PRESET):
+        return "", Preset()
+    if preset.endswith(".toml"):
+        return preset, Preset.from_toml(Path(preset))
+    shipped = _shipped_presets(model)
+    if preset not in shipped:
+        hint = nearest(preset, [*shipped, NO_PRESET])
+        raise InputError(f"no preset '{preset}' for {model}, {hint}; or give a file that ends in .toml", "preset")
+    base, _, views = preset.partition("-")
+    if not views:
+        preset = min((name for name in shipped if f"{name}-".startswith(f"{base}-{paradigm}-")), default=base)
+    elif views.partition("-")[0] != paradigm:
+        message = f"preset {preset}: is not for the paradigm {paradigm}; choose the preset {base}, or another paradigm"
+        raise InputError(message, "preset", "paradigm")
+    found = _read_preset(shipped[base], base)
+    return preset, found if preset == base else found.extend(_read_preset(shipped[preset], preset))
+
+
+def data_preset(model: str, data_name: str) -> str | None:
+    """Return the shipped preset of a model for a data set, if there is one.
+
+    It also fits parts of the data set (NetEasePartial) and simulated data like it (youshu-like-x0.25).
+    """
+    wanted = data_name.lower().partition("-like")[0].removesuffix("partial")
+    return wanted if "-" not in wanted and wanted in _shipped_presets(model) else None
+
+
+def preset_notes(model: str, preset: str | None, data_name: str = "", paradigm: str = "original") -> list[str]:
+    """Return what a user should know about the preset that `compose` uses: its name, and a constraint of its own."""
+    name, found = find_preset(model, preset, data_name, paradigm)
+    if not name:
+        return []
+    notes = [f"preset {name}" + (f", chosen by the name of the data set, {data_name}" if preset is None else "")]
+    constraint = found.views.get("constraint", PAPER_CONSTRAINT)
+    if paradigm == "clbr" and constraint != PAPER_CONSTRAINT:
+        notes.append(f"preset {name}: its constraint is '{constraint}', not the paper's '{PAPER_CONSTRAINT}'")
+    return notes
+
+
+def _shipped_presets(model: str) -> dict[str, Traversable]:
+    """Return the preset files of a model by the name that follows the model's."""
+    found = {path.name.removesuffix(".toml"): path for path in files("clbr.presets").iterdir()}
+    return {name.removeprefix(f"{model}-"): path for name, path in found.items() if name.startswith(f"{model}-")}
+
+
+def _read_preset(path: Traversable, name: str) -> Preset:
+    return Preset.make(tomllib.loads(path.read_text(encoding="utf-8")), f"preset {name}")

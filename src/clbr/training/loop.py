@@ -1,4 +1,4 @@
-"""The training loop. There is no other."""
+"""The training loop. It is the same for all models and strategies."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from itertools import repeat
 from time import perf_counter
 
 import torch
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from clbr.counterfactual.strategy import Original, Strategy
@@ -14,15 +15,18 @@ from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Model
+from clbr.models.base import Batch, ClosedForm, Model
 from clbr.rng import generator, torch_generator
-from clbr.training.batches import Choices, HardNegatives
+from clbr.training.batches import HardNegatives, Positives
 from clbr.training.config import TrainConfig
+
+OnStep = Callable[[int, int], None]
+"""Called after each step with the step's number and the number of steps in an epoch."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch came to; `validation` is empty where validation was not looked at, `measures` are the paradigm's own."""
+    """Result of an epoch. `validation` is empty if it was not evaluated; `measures` are the strategy's diagnostics."""
 
     number: int
     losses: dict[str, float]
@@ -33,62 +37,98 @@ class Epoch:
 
 def train(
     model: Model,
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     dataset: BundleDataset,
     config: TrainConfig,
     seed: int,
     after: int = 0,
-    progress: Callable[[int, int], None] = lambda step, steps: None,
-    paradigm: Strategy | None = None,
+    on_step: OnStep = lambda step, steps: None,
+    strategy: Strategy | None = None,
     masked: Pairs | None = None,
 ) -> Iterator[Epoch]:
-    """Train on, epoch by epoch, after epoch `after`. What an epoch draws depends on seed and epoch alone.
+    """Train epoch by epoch, from epoch `after` + 1 on. What an epoch draws depends only on the seed and its number.
 
-    Pairs that are `masked` are left out of the rankings on validation, besides the training pairs.
+    `strategy` is Original if left out. Pairs in `masked` are excluded from the rankings on validation, in addition to
+    the training pairs. A closed-form model is solved in one epoch.
     """
-    paradigm = paradigm or Original()
-    graph, device = BundleGraph.of(dataset), next(model.parameters()).device
-    choices = Choices(dataset.train, graph.ub.shape)
-    if not choices:
-        raise InputError(f"{dataset.name}: whoever has a bundle has them all, so there is no choice to learn from")
-    item_choices = Choices(dataset.ui, graph.ui.shape) if model.learns_items else None
-    hard: HardNegatives | None = None  # made when first needed
-    steps = -(-len(choices.pairs) // config.batch_size)
+    graph = BundleGraph.of(dataset)
+    if isinstance(model, ClosedForm):
+        yield from _solve(model, graph, dataset, config, after, masked)
+        return
+    strategy, device = strategy or Original(), next(model.parameters()).device
+    positives = Positives(dataset.train, graph.ub.shape)
+    if not positives:
+        raise InputError(f"{dataset.name}: every user with a bundle has all bundles, so there are no negatives")
+    item_positives = Positives(dataset.ui, graph.ui.shape) if model.learns_items else None
+    hard: HardNegatives | None = None  # built when first needed
+    steps = -(-len(positives) // config.batch_size)  # rounded up
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
-        for group in optimiser.param_groups:
-            group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
-        losses_of = paradigm.epoch(model, graph, epoch, noise)
+        _set_learning_rate(optimizer, config, epoch)
+        epoch_losses = strategy.epoch_losses(model, graph, epoch, noise)
         if config.hard_from and epoch >= config.hard_from and hard is None:
             hard = HardNegatives(dataset, config.hard_history, config.hard_contents, config.hardest)
-        bundles = choices.epoch(config.batch_size, config.negatives, draws, hard)
-        items = item_choices.endless(config.batch_size, config.negatives, draws) if item_choices else repeat(None)
-        for step, batch in enumerate(map(Batch, bundles, items), start=1):
-            terms = losses_of(batch.to(device))
-            loss = torch.stack(list(terms.values())).sum()
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            if config.clip:
-                clip_grad_norm_(model.parameters(), config.clip)
-            optimiser.step()
+        ub = positives.epoch(config.batch_size, config.negatives, draws, hard)
+        ui = item_positives.endless(config.batch_size, config.negatives, draws) if item_positives else repeat(None)
+        for step, batch in enumerate(map(Batch, ub, ui), start=1):
+            terms = epoch_losses(batch.to(device))
+            loss = _step(model, optimizer, terms, config.clip)
             losses = losses + torch.stack([term.detach() for term in terms.values()])
             if not loss.isfinite():
+                remedy = strategy.remedy([name for name, term in terms.items() if not term.isfinite()])
                 where = f"epoch {epoch}, step {step}: {model.config} {config}"
-                broken = [name for name, term in terms.items() if not term.isfinite()]
-                raise InputError(f"the loss is {loss.item()} at {where}; {paradigm.remedy(broken)}")
-            progress(step, steps)
-        validation = {}
-        if epoch % config.evaluate_every == 0 or epoch == config.epochs:
-            cut = int(config.metric.split("@")[1])
-            validation = evaluate(
-                model.recommender(graph), dataset, split="validation", ks={20, 40, cut}, masked=masked
-            ).means
-        measures = paradigm.measures(model, graph, epoch)
+                raise InputError(f"the loss is {loss.item()} at {where}; {remedy}")
+            on_step(step, steps)
+        evaluated = epoch % config.evaluate_every == 0 or epoch == config.epochs
+        validation = _validate(model, graph, dataset, config, masked) if evaluated else {}
+        measures = strategy.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, validation, perf_counter() - start, measures)
 
 
-def make_optimiser(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam."""
+def _set_learning_rate(optimizer: torch.optim.Optimizer, config: TrainConfig, epoch: int) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = config.learning_rate * config.decay ** ((epoch - 1) // config.decay_every)
+
+
+def _step(model: Model, optimizer: torch.optim.Optimizer, terms: dict[str, Tensor], clip: float | None) -> Tensor:
+    """Make one optimizer step on the sum of the loss terms; return the sum."""
+    loss = torch.stack(list(terms.values())).sum()
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    if clip:
+        clip_grad_norm_(model.parameters(), clip)
+    optimizer.step()
+    return loss
+
+
+def _solve(
+    model: ClosedForm,
+    graph: BundleGraph,
+    dataset: BundleDataset,
+    config: TrainConfig,
+    after: int,
+    masked: Pairs | None,
+) -> Iterator[Epoch]:
+    """Compute the parameters of a closed-form model, evaluate it, and yield the only epoch."""
+    if after >= 1:
+        return
+    start = perf_counter()
+    with torch.no_grad():
+        model.solve(dataset)
+    validation = _validate(model, graph, dataset, config, masked)
+    yield Epoch(1, {}, validation, perf_counter() - start, {})
+
+
+def _validate(
+    model: Model, graph: BundleGraph, dataset: BundleDataset, config: TrainConfig, masked: Pairs | None
+) -> dict[str, float]:
+    """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
+    k = int(config.metric.split("@")[1])
+    return evaluate(model.scorer(graph), dataset, split="validation", ks={20, 40, k}, masked=masked).means
+
+
+def make_optimizer(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
+    """Return Adam with the settings of the config."""
     return torch.optim.Adam(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)

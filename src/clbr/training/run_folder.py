@@ -1,43 +1,54 @@
-"""What the folder of a run tells: its settings, where it began, its metrics, its best weights."""
+"""Run folder on disk: config, environment, metrics, weights and checkpoints, all written atomically with checksums."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.folder import load
 from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.files import read_bytes
+from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Model, Recommender
+from clbr.models.base import Model, Scorer
 from clbr.models.registry import make_model
-from clbr.training.checkpoint import read_model
 from clbr.training.config import RunConfig
 
-BEST = "best/model.safetensors"
+CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
+BEST, LAST, STATE = "best/model.safetensors", "last", "state.json"
+
+
+def damaged(path: Path) -> InputError:
+    """Return the error for a file of a run that cannot be read."""
+    return InputError(f"{path}: is damaged; restore it, or train again in another folder")
 
 
 def read_metrics(folder: Path, until: int | None = None) -> list[str]:
-    """The lines of a run's metrics, a JSON object for each epoch, or for those until an epoch."""
-    path = folder / "metrics.jsonl"
+    """Return the lines of a run's metrics, one JSON object per epoch, up to epoch `until` if it is given."""
+    path = folder / METRICS
     try:
         lines = path.read_text().splitlines() if path.exists() else []
         numbers = [int(json.loads(line)["number"]) for line in lines]
         return [line for line, number in zip(lines, numbers, strict=True) if until is None or number <= until]
     except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+        raise damaged(path) from None
 
 
 def read_config(folder: Path) -> RunConfig:
-    """The settings of a run."""
-    if not (folder / "config.toml").exists():
-        raise InputError(f"{folder}: no run there (no config.toml); expected a folder that clbr train made")
-    return RunConfig.from_toml(folder / "config.toml")
+    """Return the settings of a run."""
+    if not (folder / CONFIG).exists():
+        raise InputError(f"{folder}: no run there ({CONFIG} is missing); expected the folder of a training run")
+    return RunConfig.from_toml(folder / CONFIG)
 
 
 class Origin(NamedTuple):
-    """With what a run was begun."""
+    """The data set, threads and device that a run was started with."""
 
     fingerprint: str
     threads: int
@@ -45,24 +56,25 @@ class Origin(NamedTuple):
 
 
 def read_origin(folder: Path) -> Origin:
-    """With what a run was begun, as its environment.json tells."""
-    path = folder / "environment.json"
+    """Return what a run was started with, from its environment.json."""
+    path = folder / ENVIRONMENT
     content = read_bytes(path)
     try:
-        told = json.loads(content)
-        return Origin(told["data"]["fingerprint"], int(told["threads"]), told.get("device", "auto"))
+        environment = json.loads(content)
+        fingerprint = environment["data"]["fingerprint"]
+        return Origin(fingerprint, int(environment["threads"]), environment.get("device", "auto"))
     except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+        raise damaged(path) from None
 
 
 def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> BundleDataset:
-    """The data set of a run, refused if it is not the one that the run began with; `data` is where it lies now."""
+    """Load the data set of a run, from the folder `data` if it was moved.
+
+    Raises `InputError` if it is not the data set that the run was started with.
+    """
     if data is None and not (config.data and Path(config.data).is_dir()):
-        gone = (
-            f"its data set is no longer at {config.data}" if config.data else "it does not know where its data set lies"
-        )
-        now = f"say where with --data PATH (to go on with it: clbr train PATH --resume {folder})"
-        raise InputError(f"{folder}: {gone}; {now}")
+        reason = f"its data set is no longer at {config.data}" if config.data else "it has no record of a data folder"
+        raise InputError(f"{folder}: {reason}; give the data folder", "data")
     dataset = load(data or config.data)
     if dataset.fingerprint != read_origin(folder).fingerprint:
         raise InputError(f"{data or config.data}: is not the data set that {folder} was trained on")
@@ -70,38 +82,44 @@ def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> B
 
 
 def best_epoch(folder: Path, config: RunConfig) -> dict[str, Any] | None:
-    """What a run wrote of its best epoch on validation; None if validation was not looked at yet."""
-    tuned = [line for line in map(json.loads, read_metrics(folder)) if line["validation"]]
-    return max(tuned, key=lambda line: line["validation"][config.train.metric], default=None)
+    """Return the metrics line of a run's best epoch on validation; None if it was not evaluated yet."""
+    evaluated = [line for line in map(json.loads, read_metrics(folder)) if line["validation"]]
+    return max(evaluated, key=lambda line: line["validation"][config.train.metric], default=None)
 
 
 def best_model(folder: Path, dataset: BundleDataset) -> Model:
-    """The model at a run's best epoch."""
+    """Return the model at a run's best epoch."""
     config = read_config(folder)
     model = make_model(config.model, config.settings, dataset)
     if not (folder / BEST).exists():
-        raise InputError(
-            f"{folder}: has not been looked at on validation yet, so it has no best epoch; train it further"
-        )
+        raise InputError(f"{folder}: was not evaluated on validation yet, so it has no best epoch; train it further")
     read_model(folder / BEST, model)
     return model
 
 
-def best_recommender(folder: Path, dataset: BundleDataset) -> Recommender:
-    """The recommender at a run's best epoch, on the training graph."""
-    return best_model(folder, dataset).recommender(BundleGraph.of(dataset))
+def best_scorer(folder: Path, dataset: BundleDataset) -> Scorer:
+    """Return the scorer of a run's best epoch, on the training graph."""
+    return best_model(folder, dataset).scorer(BundleGraph.of(dataset))
 
 
 def evaluate_run(
-    folder: Path, *, split: str, ks: list[int], mask_validation: bool = False, data: Path | None = None
+    folder: Path,
+    *,
+    split: Literal["validation", "test"],
+    ks: list[int],
+    mask_validation: bool = False,
+    data: Path | None = None,
 ) -> Evaluation:
-    """Evaluate a run's best weights; `data` is where its data set lies now, if it was moved."""
+    """Evaluate the best epoch of a run; `data` is the data folder, if it was moved."""
     dataset = read_dataset(folder, read_config(folder), data)
-    return evaluate(best_recommender(folder, dataset), dataset, split=split, ks=ks, mask_validation=mask_validation)  # type: ignore[arg-type]
+    return evaluate(best_scorer(folder, dataset), dataset, split=split, ks=ks, mask_validation=mask_validation)
 
 
 def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
-    """Runs by what they are apart from their seed, each group with a name that tells it from the others."""
+    """Group runs that differ only in their seed; the keys are distinct labels.
+
+    Raises `InputError` if a run is given twice, or if the runs are on different data.
+    """
     groups: dict[tuple[str, str], dict[int, Path]] = {}
     for folder in folders:
         config, data = read_config(folder), read_origin(folder).fingerprint
@@ -118,3 +136,82 @@ def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
         label = model if models.count(model) == 1 else str(first)
         named[f"{label}, {1 + len(more)} seeds" if more else label] = [first, *more]
     return named
+
+
+def write_model(path: Path, model: torch.nn.Module) -> None:
+    """Write a model's parameters to one file, with their checksum in its header."""
+    tensors = _plain(model.state_dict())
+    write_atomic(path, save_tensors(tensors, {"sha256": sha256(split_tensors(save_tensors(tensors))[1]).hexdigest()}))
+
+
+def read_model(path: Path, model: torch.nn.Module) -> None:
+    """Load the parameters in a file into a model of the same shape."""
+    content = read_bytes(path)
+    try:
+        stated, values = split_tensors(content)
+        if stated not in (None, sha256(values).hexdigest()):
+            raise ValueError("their checksum has changed since they were written")
+        model.load_state_dict(load_tensors(content))
+    except Exception as error:  # safetensors and torch raise many kinds; all mean the same here
+        raise InputError(f"{path}: not the weights of this model ({str(error).splitlines()[0]})") from None
+
+
+def write_checkpoint(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, counters: dict[str, Any]
+) -> None:
+    """Write all that resuming needs. The state file is written last and names the file of the tensors."""
+    folder.mkdir(exist_ok=True)
+    states = optimizer.state_dict()["state"].items()
+    moments = {f"{index}.{key}": value for index, state in states for key, value in state.items()}
+    content = save_tensors(
+        {f"model.{k}": v for k, v in _plain(model.state_dict()).items()}
+        | {f"optimizer.{k}": v for k, v in _plain(moments).items()}
+    )
+    tensors = f"tensors-{counters['epoch']}.safetensors"
+    write_atomic(folder / tensors, content)
+    state = counters | {"tensors": tensors, "sha256": sha256(content).hexdigest()}
+    write_atomic(folder / STATE, json.dumps(state | {"checksum": _checksum(state)}).encode())
+    for old in folder.glob("tensors-*.safetensors"):
+        if old.name != tensors:
+            old.unlink()
+
+
+def read_checkpoint(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: str
+) -> dict[str, Any]:
+    """Restore model and optimizer; return the counters.
+
+    `settings` is the checksum of the run's config. Raises `InputError` if the checkpoint was made with another config.
+    """
+    try:
+        state: dict[str, Any] = json.loads(read_bytes(folder / STATE))
+        if state.pop("checksum", None) != _checksum(state):
+            raise ValueError(f"the checksum of {STATE} has changed since it was written")
+        if state["settings"] != settings:
+            raise InputError(f"{folder}: is of a run with other settings; restore its {CONFIG}, or train again")
+        content = read_bytes(folder / state["tensors"])
+        if sha256(content).hexdigest() != state["sha256"]:
+            raise ValueError(f"the checksum of {state['tensors']} has changed since it was written")
+        tensors = load_tensors(content)
+        model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, key = name.split(".")
+                moments.setdefault(int(index), {})[key] = value
+        optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{folder}: the checkpoint is damaged ({str(error).splitlines()[0]}); train again in another folder"
+        ) from None
+    return state
+
+
+def _checksum(state: dict[str, Any]) -> str:
+    return sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

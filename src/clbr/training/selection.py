@@ -1,4 +1,4 @@
-"""What judges pairs for a run: the weights and settings of its selection model, copied into its folder."""
+"""The selection model of a run: its weights and settings are copied into the run folder, and read from there."""
 
 import json
 from pathlib import Path
@@ -6,47 +6,44 @@ from pathlib import Path
 import torch
 
 from clbr.data.dataset import BundleDataset
-from clbr.errors import InputError
 from clbr.files import read_bytes, write_atomic
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Embeddings, Encoder, Model
 from clbr.models.registry import make_model
-from clbr.training.checkpoint import read_model
-from clbr.training.run_folder import BEST, best_model, read_config
+from clbr.training.run_folder import BEST, best_model, damaged, read_config, read_model
 
 SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 
 
-def keep_selection(selection: Path, folder: Path) -> None:
-    """Copy what judges pairs into the run, which then needs nothing else; the settings last."""
-    given = read_config(selection)
+def copy_selection(selection: Path, folder: Path) -> None:
+    """Copy the best weights of a run into another run's folder, as its selection model. The settings come last."""
+    config = read_config(selection)
     write_atomic(folder / SELECTION, (selection / BEST).read_bytes())
-    about = {"run": selection.name, "model": given.model, "seed": given.seed, "settings": given.settings}
+    about = {"run": selection.name, "model": config.model, "seed": config.seed, "settings": config.settings}
     write_atomic(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
 
 
 def selection_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
-    """The vectors of a run's selection model on the training graph."""
+    """Return the embeddings of a run's selection model on the training graph."""
     path = folder / SELECTION_SETTINGS
     try:
         about = json.loads(read_bytes(path))
         name, settings = str(about["model"]), dict(about["settings"])
     except (ValueError, TypeError, KeyError):
-        raise InputError(f"{path}: is damaged; put it back, or train anew with another --out") from None
+        raise damaged(path) from None
     model = make_model(name, settings, dataset)
     read_model(folder / SELECTION, model)
-    return _vectors(model, dataset)
+    return _embeddings(model, dataset)
 
 
 def view_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
-    """The vectors that tell how relevant pairs are to a run: of the model that judged its views, or of its own."""
+    """Return the embeddings that score the pairs of a run's views: of its selection model, else of its own model."""
     if (folder / SELECTION_SETTINGS).exists():
         return selection_embeddings(folder, dataset)
-    return _vectors(best_model(folder, dataset), dataset)
+    return _embeddings(best_model(folder, dataset), dataset)
 
 
-def _vectors(model: Model, dataset: BundleDataset) -> Embeddings:
-    """What a trained model makes of the training graph."""
+def _embeddings(model: Model, dataset: BundleDataset) -> Embeddings:
     assert isinstance(model, Encoder)
     with torch.no_grad():
         return model.encode(BundleGraph.of(dataset))

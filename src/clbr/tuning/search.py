@@ -1,19 +1,40 @@
-"""Search a model's grid for the settings that do best on validation. Never on test."""
+"""Hyperparameter search: trials of settings, compared on validation. The test pairs are removed first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from clbr.data.dataset import BundleDataset
 from clbr.data.folder import load
 from clbr.errors import InputError, require
 from clbr.models.registry import make_model
+from clbr.rng import generator, torch_generator
+from clbr.training.loop import make_optimizer, train
+from clbr.training.processes import ProcessPool, Task, TaskLink, TaskResult, check_workers
+from clbr.training.run import Callbacks, Counters, prepare
+from clbr.training.runtime import find_device
 from clbr.tuning.spaces import size
-from clbr.tuning.study import Record, held, is_done, make_aim, open_study, sum_up, write_record
-from clbr.tuning.trial import work
-from clbr.tuning.workers import work_in_processes
+from clbr.tuning.study import (
+    NUMBER,
+    StudyRecord,
+    StudySettings,
+    is_finished,
+    lock_study,
+    make_study_settings,
+    open_study,
+    summarize,
+    write_record,
+)
 
 if TYPE_CHECKING:
-    from optuna import Study
+    from optuna import Study, Trial
+
+LEARNED_PROPOSALS = 10
+"""After this many proposals that were tried before, settings are drawn at random."""
 
 
 def search(
@@ -27,52 +48,192 @@ def search(
     seed: int = 0,
     workers: int = 1,
     paradigm: str = "original",
-    heard: Callable[[Record], None] = lambda record: None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Record:
-    """Run trials until the study in `folder` has so many, going on with what is there; gives its record.
+    on_record: Callable[[StudyRecord], None] = lambda record: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> StudyRecord:
+    """Run trials until the study in `folder` has this many finished ones; a stopped study is resumed.
 
-    `changes` are held fast and not searched; `preset` gives what is not searched. `heard` hears the record whenever
-    it changes; `stop` is asked after each epoch. With one worker the same seed tries the same settings, stopped and
-    gone on with or not; several learn from each other in the order in which they happen to end.
+    `changes` are settings that are fixed, `preset` gives the other settings that are not searched. `on_record` is
+    called with the record whenever it changes, `should_stop` after each epoch. With one worker, the same seed tries
+    the same settings, resumed or not. Several workers learn from each other in the order in which their trials end.
     """
     require("optuna", "sweep")
     dataset = load(data)
-    aim = make_aim(dataset, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
-    if not 1 <= trials <= size(aim.grid):
-        raise InputError(f"--trials {trials}: expected 1 to {size(aim.grid):,}, as many settings as there are to try")
-    if workers < 1:
-        raise InputError(f"--workers {workers}: expected 1 or more")
-    make_model(model, {}, dataset)  # refuse what cannot be, before anything is written
-    with held(folder, aim):
-        study = open_study(folder, aim)
-        _give_up_interrupted(study)
-        record = sum_up(aim, study.get_trials(deepcopy=False), trials)
-        write_record(folder, record)
-        heard(record)
+    settings = make_study_settings(dataset, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
+    if not 1 <= trials <= size(settings.space):
+        most = f"{size(settings.space):,}"
+        raise InputError(f"trials {trials}: expected 1 to {most}, the number of settings in the search space", "trials")
+    check_workers(workers)
+    make_model(model, {}, dataset)  # raises an error before anything is written
+    with lock_study(folder, settings):
+        study = open_study(folder, settings)
+        _fail_interrupted(study)
+        record = _update_record(folder, study, settings, trials, None, on_record)
 
-        def look() -> None:
+        def on_trial_end() -> None:
             nonlocal record
-            now = sum_up(aim, study.get_trials(deepcopy=False), trials)
-            if now != record:
-                record = now
-                write_record(folder, record)
-                heard(record)
+            record = _update_record(folder, study, settings, trials, record, on_record)
 
-        done = {trial.user_attrs["turn"] for trial in study.get_trials(deepcopy=False) if is_done(trial)}
-        turns = [turn for turn in range(trials) if turn not in done]
+        finished = {trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False) if is_finished(trial)}
+        numbers = [number for number in range(trials) if number not in finished]
         if workers == 1:
-            work(folder, study, aim, dataset, turns, stop, look)
-        elif turns:
-            work_in_processes(folder, aim, data, turns, min(workers, len(turns)), stop, look)
-        look()
-    if record.best is None and record.done >= trials:
+            _run_here(folder, study, settings, dataset, numbers, should_stop, on_trial_end)
+        elif numbers:
+            _run_in_processes(folder, settings, data, numbers, workers, should_stop, on_trial_end)
+    if record.best is None and record.finished >= trials:
         errors = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
-        raise InputError(f"{folder}: none of {record.done} trials came to an end; the last: {errors[-1]}")
+        raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {errors[-1]}")
     return record
 
 
-def _give_up_interrupted(study: "Study") -> None:
+def _fail_interrupted(study: "Study") -> None:
+    """Mark the trials that a stopped or killed search left, so that they are repeated."""
     states = require("optuna", "sweep").trial.TrialState
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
         study.tell(trial.number, state=states.FAIL)
+
+
+def _update_record(
+    folder: Path,
+    study: "Study",
+    settings: StudySettings,
+    trials: int,
+    before: StudyRecord | None,
+    on_record: Callable[[StudyRecord], None],
+) -> StudyRecord:
+    record = summarize(settings, study.get_trials(deepcopy=False), trials)
+    if record != before:
+        write_record(folder, record)
+        on_record(record)
+    return record
+
+
+def _run_here(
+    folder: Path,
+    study: "Study",
+    settings: StudySettings,
+    dataset: BundleDataset,
+    numbers: Sequence[int],
+    should_stop: Callable[[], bool],
+    on_trial_end: Callable[[], None],
+) -> None:
+    """Run the trials with these numbers in this process."""
+    for number in numbers:
+        if should_stop():
+            return
+        run_trial(folder, study, settings, dataset, number, should_stop)
+        on_trial_end()
+
+
+def _run_in_processes(
+    folder: Path,
+    settings: StudySettings,
+    data: Path,
+    numbers: Sequence[int],
+    workers: int,
+    should_stop: Callable[[], bool],
+    on_trial_end: Callable[[], None],
+) -> None:
+    """Run each trial in a process of its own. After an error no further trial is started."""
+    waiting, errors = list(numbers), dict[int, str]()
+
+    def next_task() -> Task | None:
+        return None if errors or not waiting else Task(_run_trial_task, (folder, settings, data, waiting.pop(0)))
+
+    def on_end(task: Task, result: TaskResult) -> None:
+        if result.error:
+            errors[task.arguments[-1]] = result.error
+        on_trial_end()
+
+    ProcessPool(min(workers, len(numbers))).run(next_task, on_end, should_stop=should_stop)
+    for number, error in errors.items():
+        raise InputError(f"{folder}: trial {number} was interrupted: {error}; run the search again to repeat it")
+
+
+def _run_trial_task(link: TaskLink, folder: Path, settings: StudySettings, data: Path, number: int) -> None:
+    dataset = load(data)
+    if dataset.fingerprint != settings.fingerprint:
+        raise InputError(f"{data}: has changed since the search started")
+    run_trial(folder, open_study(folder, settings), settings, dataset, number, link.should_stop)
+
+
+def run_trial(
+    folder: Path,
+    study: "Study",
+    settings: StudySettings,
+    dataset: BundleDataset,
+    number: int,
+    should_stop: Callable[[], bool],
+) -> None:
+    """Propose settings, train with them, and write the outcome to the study's journal.
+
+    `folder` caches the selection model of views. A trial that is stopped stays unfinished.
+    """
+    without_test = replace(dataset, test=dataset.test[:0])
+    _train(propose(study, settings, number), folder, study, settings, without_test, should_stop)
+
+
+def propose(study: "Study", settings: StudySettings, number: int) -> "Trial":
+    """Return a trial with settings that were not tried yet. They depend on the seed, the number and the other trials.
+
+    Trial 0 has the settings that the study starts from, if it has any.
+    """
+    optuna = require("optuna", "sweep")
+    space = {key: optuna.distributions.CategoricalDistribution(values) for key, values in settings.space.items()}
+    trials = study.get_trials(deepcopy=False)
+    tried = [trial.params for trial in trials if is_finished(trial) or trial.state.name == "RUNNING"]
+    for attempt in count():
+        seed = int(generator(settings.seed, "trial", str(number), str(attempt)).integers(2**31))
+        learned = attempt < LEARNED_PROPOSALS
+        study.sampler = optuna.samplers.TPESampler(seed=seed) if learned else optuna.samplers.RandomSampler(seed=seed)
+        if number == attempt == 0 and settings.first_trial:
+            study.enqueue_trial(settings.first_trial)
+        trial = study.ask(space)
+        if trial.params not in tried:
+            break
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    trial.set_user_attr(NUMBER, number)
+    return trial
+
+
+def _train(
+    trial: "Trial",
+    folder: Path,
+    study: "Study",
+    settings: StudySettings,
+    dataset: BundleDataset,
+    should_stop: Callable[[], bool],
+) -> None:
+    """Train with a trial's settings until it completes, is pruned or fails, and tell the study."""
+    states = require("optuna", "sweep").trial.TrialState
+    config, counters, started = settings.config(trial.params), Counters(), perf_counter()
+    state, failure = states.COMPLETE, ""
+    try:
+        model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init"))
+        device = find_device("auto")
+        model.to(device)
+        with TemporaryDirectory() as views:
+            callbacks = Callbacks(should_stop=should_stop)
+            strategy = prepare(Path(views), config, dataset, callbacks, device, folder.resolve())
+        if strategy is None:
+            return
+        optimizer = make_optimizer(model, config.train)
+        for epoch in train(model, optimizer, dataset, config.train, config.seed, strategy=strategy):
+            if should_stop():
+                return
+            counters.follow(epoch, settings.metric)
+            if epoch.validation:
+                trial.report(epoch.validation[settings.metric], epoch.number)
+            if counters.finished(config.train):
+                break
+            if epoch.validation and trial.should_prune():
+                state = states.PRUNED
+                break
+    except InputError as error:
+        state, failure = states.FAIL, str(error)
+    spent = {"epochs": counters.epoch, "seconds": perf_counter() - started, "best_epoch": counters.best_epoch}
+    for key, value in spent.items():
+        trial.set_user_attr(key, value)
+    if failure:
+        trial.set_user_attr("error", failure)
+    study.tell(trial, counters.best if state == states.COMPLETE else None, state)

@@ -1,4 +1,4 @@
-"""A study: a folder that holds a search for settings: what it is about, every trial, what it cost, what it found."""
+"""Study: a folder with a hyperparameter search, that is its settings, the journal of its trials, and its record."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,11 +11,9 @@ from pydantic import Field
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
-from clbr.files import read_bytes, write_atomic
-from clbr.training.config import RunConfig, compose
-from clbr.training.presets import Preset
-from clbr.training.run import locked
-from clbr.tuning.spaces import IDLE, grid_of, near
+from clbr.files import lock, read_bytes, write_atomic
+from clbr.training.config import NO_PRESET, Preset, RunConfig, compose, find_preset
+from clbr.tuning.spaces import nearby, search_space
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -24,41 +22,46 @@ if TYPE_CHECKING:
 JOURNAL, RECORD, BEST = "journal.log", "study.json", "best.toml"
 STARTUP_TRIALS = 4
 """Trials before the first one may be pruned."""
+NUMBER = "number"
+"""Attribute of a trial in the journal: its number in the study. Optuna's own numbers also count repeated proposals."""
 
 
-class Aim(Config):
-    """What a study is about. Trials of another aim cannot be compared with its own."""
+class StudySettings(Config):
+    """What a study searches. Only trials with equal study settings can be compared."""
 
     model: str = Field(description="the model's name")
-    paradigm: str = Field("original", description="the way it is trained")
+    paradigm: str = Field("original", description="the training strategy")
     data: str = Field(description="the data set's name")
     fingerprint: str = Field(description="the data set's checksum")
-    metric: str = Field(description="chosen on, on validation")
-    seed: int = Field(description="of every training, and of what is tried")
+    metric: str = Field(description="the metric that is maximised, on validation")
+    seed: int = Field(description="of every training, and of the proposed settings")
     fixed: dict[str, Any] = Field(description="settings that are not searched")
-    grid: dict[str, list[Any]] = Field(description="settings that are, and their values")
-    first: dict[str, Any] = Field(default_factory=dict, description="what is tried first; empty: drawn like the others")
+    space: dict[str, list[Any]] = Field(description="settings that are searched, with their values")
+    first_trial: dict[str, Any] = Field(
+        default_factory=dict, description="settings of the first trial; empty: proposed like those of the others"
+    )
 
-    def config(self, tried: dict[str, Any]) -> RunConfig:
-        """The settings of a trial."""
-        return compose(self.data, self.model, changes=self.fixed | tried, seed=self.seed, paradigm=self.paradigm)
+    def config(self, proposed: dict[str, Any]) -> RunConfig:
+        """Return the settings of a trial."""
+        changes = self.fixed | proposed
+        return compose(self.data, self.model, preset=NO_PRESET, changes=changes, seed=self.seed, paradigm=self.paradigm)
 
 
-class Record(Aim):
-    """A study's aim and its budget: who is compared with what it found must be given the same."""
+class StudyRecord(StudySettings):
+    """The settings of a study, its budget and its best trial. A fair comparison gives both sides the same budget."""
 
-    asked: int = Field(0, description="trials asked for")
-    done: int = Field(0, description="trials that came to an end: whole, pruned or failed")
-    pruned: int = Field(0, description="of these, stopped early for being worse than the median")
-    failed: int = Field(0, description="of these, ended by an error, as a loss that is not a number")
-    epochs: int = Field(0, description="of all these trials")
-    seconds: float = Field(0.0, description="of all these trials, the workers' added up")
+    trials: int = Field(0, description="trials that were requested")
+    finished: int = Field(0, description="trials that ended: completed, pruned or failed")
+    pruned: int = Field(0, description="of the finished trials, those stopped early because they were below the median")
+    failed: int = Field(0, description="of the finished trials, those that ended with an error, as a loss that is nan")
+    epochs: int = Field(0, description="of all finished trials")
+    seconds: float = Field(0.0, description="of all finished trials, added up over the workers")
     best: float | None = Field(None, description="the best value of the metric on validation")
-    best_epoch: int | None = Field(None, description="its epoch")
-    best_settings: dict[str, Any] = Field(default_factory=dict, description="the searched settings that gave it")
+    best_epoch: int | None = Field(None, description="the epoch of the best value")
+    best_settings: dict[str, Any] = Field(default_factory=dict, description="the searched settings of the best trial")
 
 
-def make_aim(
+def make_study_settings(
     dataset: BundleDataset,
     model: str,
     *,
@@ -66,123 +69,149 @@ def make_aim(
     changes: dict[str, Any] | None = None,
     seed: int,
     paradigm: str = "original",
-) -> Aim:
-    """What to search: the model's grid (or the views') without what `changes` holds fast.
+) -> StudySettings:
+    """Decide what to search: the search space of the model (or of the strategy) without the settings in `changes`.
 
-    From a preset the search sets out: it is tried first, then values next to its own.
+    With a preset (by default the one of the data set, if there is one) the search starts from it: the first trial has
+    its values, and the others try the values next to them.
     """
-    config = compose(dataset.name, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
-    held_fast = {*(changes or {}), *(IDLE.get(config.views.constraint, ()) if config.views else ())}
-    grid = {key: values for key, values in grid_of(model, paradigm).items() if key not in held_fast}
-    whole = config.settings | config.train.model_dump(mode="json", exclude_none=True)
-    whole |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
-    first = {key: whole[key] for key in grid} if preset else {}
-    if preset:
-        grid = {key: near(values, whole[key]) for key, values in grid.items()}
-    fixed = {key: value for key, value in whole.items() if key not in grid}
-    about = {"model": model, "data": dataset.name, "fingerprint": dataset.fingerprint, "metric": config.train.metric}
-    return Aim.make(about | {"seed": seed, "fixed": fixed, "grid": grid, "first": first, "paradigm": paradigm})
+    config = compose(
+        dataset.name,
+        model,
+        preset=preset,
+        data_name=dataset.name,
+        changes=changes,
+        seed=seed,
+        paradigm=paradigm,
+    )
+    values = config.settings | config.train.model_dump(mode="json", exclude_none=True)
+    values |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
+    space = {key: tried for key, tried in search_space(config).items() if key not in (changes or {})}
+    first_trial = {}
+    preset_name, _ = find_preset(model, preset, dataset.name, paradigm)
+    if preset_name:
+        first_trial = {key: values[key] for key in space}
+        space = {key: nearby(tried, values[key]) for key, tried in space.items()}
+    return StudySettings.make(
+        {
+            "model": model,
+            "paradigm": paradigm,
+            "data": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "metric": config.train.metric,
+            "seed": seed,
+            "fixed": {key: value for key, value in values.items() if key not in space},
+            "space": space,
+            "first_trial": first_trial,
+        }
+    )
 
 
 @contextmanager
-def held(folder: Path, aim: Aim) -> Iterator[None]:
-    """Hold a study's folder, new or begun with the same aim; anything else there is refused."""
-    known = folder / RECORD
+def lock_study(folder: Path, settings: StudySettings) -> Iterator[None]:
+    """Hold the lock of a study's folder, which is new or has a study with equal settings.
+
+    Raises `InputError` if the folder holds anything else, or if another process uses it.
+    """
+    record = folder / RECORD
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: there is a file of this name; choose another --out")
-    if known.exists():
-        _refuse_other(folder, aim)
+        raise InputError(f"{folder}: there is a file of this name; choose another folder", "out")
+    if record.exists():
+        _check_same_settings(folder, settings)
     elif folder.exists() and not all(path.name.startswith(".") for path in folder.iterdir()):
-        raise InputError(f"{folder}: holds other things than a study; choose another --out")
+        raise InputError(f"{folder}: holds other things than a study; choose another folder", "out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror})") from None
-    with locked(folder):
-        if not known.exists():
-            write_record(folder, Record(**aim.model_dump()))
-        _mend_journal(folder / JOURNAL)
+        raise InputError(f"{folder}: cannot be written ({error.strerror})", "out") from None
+    with lock(folder):
+        if not record.exists():
+            write_record(folder, StudyRecord(**settings.model_dump()))
+        _repair_journal(folder / JOURNAL)
         yield
 
 
-def _refuse_other(folder: Path, aim: Aim) -> None:
+def _check_same_settings(folder: Path, settings: StudySettings) -> None:
     found = read_record(folder).model_dump()
-    for key, wanted in aim.model_dump().items():
-        if key == "data" or found[key] == wanted:  # a data set may be renamed; its checksum tells
+    for key, here in settings.model_dump().items():
+        there = found[key]
+        if key == "data" or there == here:  # a data set may be renamed; its checksum is compared
             continue
         if key == "fingerprint":
-            raise InputError(f"{folder}: is a study of {found['data']}, and this is other data; choose another --out")
-        there, here = found[key], wanted
-        if isinstance(wanted, dict):  # name the first setting that differs
-            key = min(k for k in {*here, *there} if here.get(k) != there.get(k))
+            raise InputError(
+                f"{folder}: is a study of {found['data']}, which is other data; choose another folder", "out"
+            )
+        if isinstance(here, dict):  # name the first setting that differs
+            key = min(name for name in {*here, *there} if here.get(name) != there.get(name))
             there, here = there.get(key, "searched"), here.get(key, "searched")
-        raise InputError(f"{folder}: is a study with {key} {there}, not {here}; choose another --out")
+        raise InputError(f"{folder}: is a study with {key} {there}, not {here}; choose another folder", "out")
 
 
-def _mend_journal(journal: Path) -> None:
-    """Take away what a killed process left: half a line, and its hold on the file. We hold the folder."""
+def _repair_journal(journal: Path) -> None:
+    """Remove what a killed process left: an incomplete last line, and optuna's lock. We hold the folder's lock."""
     journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)
     if journal.exists():
         content = journal.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            write_atomic(journal, content[:whole])
+        complete = content.rfind(b"\n") + 1
+        if complete < len(content):
+            write_atomic(journal, content[:complete])
 
 
-def open_study(folder: Path, aim: Aim) -> "Study":
-    """The study in the folder's journal, begun if it is not there."""
+def open_study(folder: Path, settings: StudySettings) -> "Study":
+    """Open the study in the folder's journal; it is created if it is not there."""
     optuna = require("optuna", "sweep")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / JOURNAL)))
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=aim.fixed["epochs"] // 10)
+    warmup = settings.fixed["epochs"] // 10
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=warmup)
     study: Study = optuna.create_study(
-        storage=storage, study_name=aim.model, pruner=pruner, direction="maximize", load_if_exists=True
+        storage=storage, study_name=settings.model, pruner=pruner, direction="maximize", load_if_exists=True
     )
     return study
 
 
-def is_done(trial: "FrozenTrial") -> bool:
-    """Whether a trial came to an end of its own; one that was interrupted did not, and is begun again."""
+def is_finished(trial: "FrozenTrial") -> bool:
+    """Whether a trial completed, was pruned or failed. An interrupted trial is not finished and is repeated."""
     return trial.state.name in ("COMPLETE", "PRUNED") or (trial.state.name == "FAIL" and "error" in trial.user_attrs)
 
 
-def sum_up(aim: Aim, trials: Sequence["FrozenTrial"], asked: int) -> Record:
-    """What the trials came to."""
-    done = [trial for trial in trials if is_done(trial)]
-    states = [trial.state.name for trial in done]
-    whole = [trial for trial in done if trial.state.name == "COMPLETE"]
-    # Of equals the first in turn, whichever worker was quicker.
-    best = max(whole, key=lambda trial: (trial.value, -trial.user_attrs["turn"]), default=None)
-    return Record(
-        **aim.model_dump(),
-        asked=asked,
-        done=len(done),
+def summarize(settings: StudySettings, trials: Sequence["FrozenTrial"], requested: int) -> StudyRecord:
+    """Return the record of a study after these trials."""
+    finished = [trial for trial in trials if is_finished(trial)]
+    states = [trial.state.name for trial in finished]
+    completed = [trial for trial in finished if trial.state.name == "COMPLETE"]
+    # Of equal trials the lowest number wins, whichever worker was faster.
+    best = max(completed, key=lambda trial: (trial.value, -trial.user_attrs[NUMBER]), default=None)
+    return StudyRecord(
+        **settings.model_dump(),
+        trials=requested,
+        finished=len(finished),
         pruned=states.count("PRUNED"),
         failed=states.count("FAIL"),
-        epochs=sum(trial.user_attrs["epochs"] for trial in done),
-        seconds=round(sum(trial.user_attrs["seconds"] for trial in done), 3),
+        epochs=sum(trial.user_attrs["epochs"] for trial in finished),
+        seconds=round(sum(trial.user_attrs["seconds"] for trial in finished), 3),
         best=best.value if best else None,
         best_epoch=best.user_attrs["best_epoch"] if best else None,
         best_settings=best.params if best else {},
     )
 
 
-def write_record(folder: Path, record: Record) -> None:
-    """The budget, and the best settings as a preset if there are any yet."""
+def write_record(folder: Path, record: StudyRecord) -> None:
+    """Write the record, and the best settings as a preset if a trial has completed."""
     write_atomic(folder / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
     if record.best is not None:
         config = record.config(record.best_settings)
         views = config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
         train = config.train.model_dump(mode="json", exclude_none=True)
         preset = Preset(settings=config.settings, train=train, views=views)
-        told = f"{record.model} on {record.data}: {record.metric} {record.best:.4f} on validation, best of {record.done} trials"
-        write_atomic(folder / BEST, f"# {told}\n{preset.to_toml()}".encode())
+        result = f"{record.metric} {record.best:.4f} on validation, best of {record.finished} trials"
+        write_atomic(folder / BEST, f"# {record.model} on {record.data}: {result}\n{preset.to_toml()}".encode())
 
 
-def read_record(folder: Path) -> Record:
-    """The record of a study."""
+def read_record(folder: Path) -> StudyRecord:
+    """Read the record of a study."""
     path = folder / RECORD
     try:
-        return Record.make(json.loads(read_bytes(path)), str(path))
+        return StudyRecord.make(json.loads(read_bytes(path)), str(path))
     except ValueError as error:
-        raise InputError(f"{path}: not the record of a study ({error})") from None
+        raise InputError(f"{path}: is not the record of a study ({error}); choose another folder", "out") from None

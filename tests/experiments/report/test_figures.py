@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clbr import InputError, World
+from clbr.experiments.cell_run import keep_share
 from clbr.experiments.cells import VariantCell
 from clbr.experiments.report.comparisons import compare
 from clbr.experiments.report.degrees import class_name, degrees
@@ -15,19 +16,17 @@ from clbr.experiments.report.figures import curves, lines, surface
 from clbr.experiments.report.results import Results
 from clbr.experiments.spec import Spec
 from clbr.experiments.store import PerUser
-from clbr.experiments.work import thinned
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
-from clbr.training.checkpoint import write_model
-from clbr.training.run_folder import BEST
+from clbr.training.run_folder import BEST, write_model
 from invented import cells, done, fill, spec
 
 pytest.importorskip("matplotlib")
 
 
 def results_of(plan: Spec, tiny: World, folder: Path, level: object = lambda one: 0.3) -> Results:
-    placed = cells(plan, tiny.dataset)
-    return Results(plan, tiny.dataset, placed, fill(folder, tiny.dataset, placed, level))  # type: ignore[arg-type]
+    variant_cells = cells(plan, tiny.dataset)
+    return Results(plan, tiny.dataset, variant_cells, fill(folder, tiny.dataset, variant_cells, level))  # type: ignore[arg-type]
 
 
 def panels(drawn: Drawn) -> int:
@@ -39,10 +38,10 @@ def varied(**vary: object) -> dict[str, object]:
     return {"original": {}, "clbr": {"paradigm": "clbr", "vary": [vary]}}
 
 
-def test_lines_have_a_panel_for_each_setting_and_metric_and_a_dotted_base(tiny: World, tmp_path: Path) -> None:
-    arms = varied(ratio_ub=[0.01, 0.1, 0.3])
-    arms["clbr"]["vary"].append({"sampler": ["heuristic", "stochastic"]})  # type: ignore[index]
-    plan = spec(arms=arms, figure="lines", metrics=["recall@20", "ndcg@20"])
+def test_lines_have_a_panel_for_each_setting_and_metric_and_a_dotted_reference(tiny: World, tmp_path: Path) -> None:
+    variants = varied(ratio_ub=[0.01, 0.1, 0.3])
+    variants["clbr"]["vary"].append({"sampler": ["heuristic", "stochastic"]})  # type: ignore[index]
+    plan = spec(variants=variants, figure="lines", metrics=["recall@20", "ndcg@20"])
     drawn = lines(results_of(plan, tiny, tmp_path / "c"))
     assert drawn is not None
     assert panels(drawn) == 4
@@ -54,23 +53,25 @@ def test_lines_have_a_panel_for_each_setting_and_metric_and_a_dotted_base(tiny: 
 
 def test_lines_have_panels_of_each_models_own_settings(tiny: World, tmp_path: Path) -> None:
     """Models at different levels in one panel would flatten each other's lines."""
-    arms = varied(ratio_ub=[0.1, 0.3])
-    arms["sampled"] = {"paradigm": "clbr", "models": ["bgcn"], "vary": [{"tau": [0.5, 1.0]}]}
-    plan = spec(models=["lightgcn", "bgcn"], arms=arms, figure="lines", metrics=["recall@20"])
+    variants = varied(ratio_ub=[0.1, 0.3])
+    variants["sampled"] = {"paradigm": "clbr", "models": ["bgcn"], "vary": [{"tau": [0.5, 1.0]}]}
+    plan = spec(models=["lightgcn", "bgcn"], variants=variants, figure="lines", metrics=["recall@20"])
     drawn = lines(results_of(plan, tiny, tmp_path / "c"))
     assert drawn is not None
     assert panels(drawn) == 3
-    assert drawn.svg.count("stroke: #8a8a8a") >= 2  # sampled is the second arm, alone in its panel as in the legend
+    assert drawn.svg.count("stroke: #8a8a8a") >= 2  # sampled is the second variant, alone in its panel as in the legend
     assert drawn.svg.count("<!-- lightgcn, R@20 (%) -->") == drawn.svg.count("<!-- bgcn, R@20 (%) -->") == 1
 
 
 def test_lines_need_something_that_varied(tiny: World, tmp_path: Path) -> None:
-    plan = spec(arms=varied(tau=[0.5, 1.0]), figure="lines")
+    plan = spec(variants=varied(tau=[0.5, 1.0]), figure="lines")
     assert lines(results_of(plan, tiny, tmp_path / "c", lambda one: None if one.point else 0.3)) is None
 
 
 def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: World, tmp_path: Path) -> None:
-    plan = spec(arms=varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0]), figure="surface", metrics=["recall@20"], seeds=2)
+    plan = spec(
+        variants=varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0]), figure="surface", metrics=["recall@20"], seeds=2
+    )
 
     def level(one: VariantCell) -> float | None:
         return None if one.point == {"omega_u": 1.0, "omega_b": 1.0} else 0.3 + 0.1 * one.point.get("omega_u", 0)
@@ -85,29 +86,34 @@ def test_a_surface_has_every_number_in_it_and_a_dash_where_there_is_none(tiny: W
         assert row[2].text.partition(" ±")[0] in written
     assert drawn.grid.rows[2][2].bold
     assert "original: R@20 " in drawn.grid.caption
-    assert "in bold differs from original, up or down, at the level 0.05: two-sided t-test" in drawn.grid.caption
+    assert (
+        "Bold: significantly different from original, higher or lower, at the level 0.05 (two-sided t-test"
+        in drawn.grid.caption
+    )
 
 
 def test_a_surface_leaves_out_a_model_that_was_not_run(tiny: World, tmp_path: Path) -> None:
-    arms = varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0])
-    plan = spec(models=["lightgcn", "bgcn"], arms=arms, figure="surface", metrics=["recall@20"], seeds=1)
+    variants = varied(omega_u=[0.1, 1.0], omega_b=[0.1, 1.0])
+    plan = spec(models=["lightgcn", "bgcn"], variants=variants, figure="surface", metrics=["recall@20"], seeds=1)
     results = results_of(plan, tiny, tmp_path / "c", lambda one: 0.3 if one.model == "lightgcn" else None)
     drawn = surface(results, compare(results))
     assert drawn is not None and panels(drawn) == 1
     assert {row[0].text.partition(",")[0] for row in drawn.grid.rows} == {"lightgcn"}
 
 
-def test_bars_are_spoken_of_where_there_are_any(tiny: World, tmp_path: Path) -> None:
+def test_error_bars_are_explained_if_there_are_any(tiny: World, tmp_path: Path) -> None:
     for seeds in (1, 2):
-        plan = spec(arms=varied(tau=[0.5, 1.0]), figure="lines", seeds=seeds)
+        plan = spec(variants=varied(tau=[0.5, 1.0]), figure="lines", seeds=seeds)
         drawn = lines(results_of(plan, tiny, tmp_path / str(seeds)))
         assert drawn is not None and ("Bars: standard deviation" in drawn.grid.caption) == (seeds == 2)
 
 
-def test_what_varies_beside_the_share_has_a_line_of_its_own(tiny: World, tmp_path: Path) -> None:
-    arms = varied(share=[0.2, 1.0], tau=[0.5, 1.0])
-    arms["original"] = {"vary": [{"share": [0.2, 1.0]}]}
-    by_share, by_users, _ = degrees(results_of(spec(arms=arms, figure="degrees", seeds=1), tiny, tmp_path / "c"))
+def test_another_varied_setting_than_the_share_has_its_own_line(tiny: World, tmp_path: Path) -> None:
+    variants = varied(share=[0.2, 1.0], tau=[0.5, 1.0])
+    variants["original"] = {"vary": [{"share": [0.2, 1.0]}]}
+    by_share, by_users, _ = degrees(
+        results_of(spec(variants=variants, figure="degrees", seeds=1), tiny, tmp_path / "c")
+    )
     for text in ("clbr, tau 0.5", "clbr, tau 1"):
         assert f"<!-- {text} -->" in by_share.svg
     assert panels(by_users) == 4
@@ -125,18 +131,18 @@ def test_gains_by_degree_are_those_of_the_nodes_of_that_degree(tiny: World, tmp_
     """Planted: with views, users with 4 to 7 kept bundles gain 10 points, and pairs of unseen bundles are all found."""
     shares = [{"share": [0.2, 1.0]}]
     plan = spec(
-        arms={"original": {"vary": shares}, "clbr": {"paradigm": "clbr", "vary": shares}}, figure="degrees", seeds=2
+        variants={"original": {"vary": shares}, "clbr": {"paradigm": "clbr", "vary": shares}}, figure="degrees", seeds=2
     )
     dataset = tiny.dataset
     results = results_of(plan, tiny, tmp_path / "c")
     users = np.unique(dataset.test[:, 0])
     for one in cells(plan, dataset):
-        kept = thinned(dataset, one.cell.share).train
+        kept = keep_share(dataset, one.cell.share).train
         bundles_of = np.bincount(kept[:, 0], minlength=len(dataset.users))[users]
         users_of = np.bincount(kept[:, 1], minlength=len(dataset.bundles))[dataset.test[:, 1]]
         values = np.full(len(users), 0.3)
         found = np.zeros(len(dataset.test), bool)
-        if one.arm == "clbr":
+        if one.variant == "clbr":
             values[(bundles_of >= 4) & (bundles_of < 8)] += 0.1
             found = users_of < 2
         record, tested = done(one.cell, dataset, 0.3)
@@ -165,18 +171,18 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
     pytest.importorskip("openTSNE")
     plan = spec(models=["crosscbr"], figure="embeddings", seeds=1)
     results = results_of(plan, tiny, tmp_path / "c")
-    placed = cells(plan, tiny.dataset)
-    with pytest.raises(InputError, match="the weights were deleted, and the figure needs them"):
+    variant_cells = cells(plan, tiny.dataset)
+    with pytest.raises(InputError, match="no such file, and the figure needs the weights"):
         embeddings(results)
-    for one in placed:
-        path = results.store.run(one.cell) / BEST
+    for one in variant_cells:
+        path = results.store.run_folder(one.cell) / BEST
         path.parent.mkdir(parents=True)
         write_model(path, make_model("crosscbr", {"dim": 4}, tiny.dataset, torch_generator(0, "init")))
     with pytest.raises(InputError, match="not the weights of this model"):
         embeddings(results)
     results.store.folder.joinpath("embeddings").mkdir(exist_ok=True)
     rng = np.random.default_rng(0)
-    for one in placed:  # as if computed before
+    for one in variant_cells:  # as if computed before
         names = [f"{kind} {stage}" for kind in ("users", "bundles", "items") for stage in ("initial", "propagated")]
         points = {name: rng.standard_normal((50, 2)).astype(np.float32) for name in names}
         np.savez(results.store.folder / "embeddings" / f"{one.cell.key}.npz", **points)  # type: ignore[arg-type]
@@ -184,44 +190,44 @@ def test_embeddings_are_computed_once_and_need_the_weights_until_then(tiny: Worl
     assert panels(drawn) == 12
     assert len(re.findall(r"M (\d+\.\d\d? \d+\.\d\d?)\nL \1\b", drawn.svg)) == 12 * 50  # a dot for each node
     assert len(drawn.grid.rows) == 6
-    (results.store.folder / "embeddings" / f"{placed[0].cell.key}.npz").write_bytes(b"?")
+    (results.store.folder / "embeddings" / f"{variant_cells[0].cell.key}.npz").write_bytes(b"?")
     with pytest.raises(InputError, match="is missing or damaged; delete it"):
         embeddings(results)
-    results.store.write(*done(placed[0].cell, tiny.dataset, 0.4))  # trained anew: other vectors
+    results.store.write(*done(variant_cells[0].cell, tiny.dataset, 0.4))  # trained again: other vectors
     with pytest.raises(InputError, match="not the weights of this model"):
         embeddings(results)
 
 
-def test_tsne_comes_out_the_same_again_and_keeps_planted_groups_apart(tmp_path: Path) -> None:
+def test_tsne_is_repeatable_and_separates_planted_groups(tmp_path: Path) -> None:
     pytest.importorskip("openTSNE")
-    from clbr.experiments.report.embeddings import _embed
+    from clbr.experiments.report.embeddings import _project
 
     rng = np.random.default_rng(0)
     vectors = np.concatenate([rng.standard_normal((20, 5)), 20 + rng.standard_normal((20, 5))]).astype(np.float32)
-    places = _embed(vectors)
-    assert np.array_equal(places, _embed(vectors))
+    places = _project(vectors)
+    assert np.array_equal(places, _project(vectors))
     one, other = places[:20], places[20:]
     within = max(np.ptp(part, axis=0).max() for part in (one, other))
     assert np.linalg.norm(one.mean(axis=0) - other.mean(axis=0)) > within / 2
     with pytest.raises(InputError, match="too few"):
-        _embed(vectors[:3])
+        _project(vectors[:3])
 
 
-def test_coordinates_are_of_the_trained_table_and_of_what_the_model_makes_of_it(
+def test_coordinates_are_of_the_trained_table_and_of_the_embeddings(
     tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = spec(models=["lightgcn"], arms={"original": {}}, figure="embeddings", seeds=1)
+    plan = spec(models=["lightgcn"], variants={"original": {}}, figure="embeddings", seeds=1)
     results = results_of(plan, tiny, tmp_path / "c")
-    (placed,) = cells(plan, tiny.dataset)
-    path = results.store.run(placed.cell) / BEST
+    (variant_cell,) = cells(plan, tiny.dataset)
+    path = results.store.run_folder(variant_cell.cell) / BEST
     path.parent.mkdir(parents=True)
     model = make_model("lightgcn", {}, tiny.dataset, torch_generator(0, "init"))
     write_model(path, model)
-    monkeypatch.setattr("clbr.experiments.report.page.embeddings.require", lambda module, extra: None)
-    monkeypatch.setattr("clbr.experiments.report.page.embeddings._embed", lambda vectors: vectors[:, :2])
-    places = coordinates(results, placed.cell)
+    monkeypatch.setattr("clbr.experiments.report.embeddings.require", lambda module, extra: None)
+    monkeypatch.setattr("clbr.experiments.report.embeddings._project", lambda vectors: vectors[:, :2])
+    places = coordinates(results, variant_cell.cell)
     assert set(places) == {"users initial", "users propagated", "bundles initial", "bundles propagated"}
     assert np.array_equal(places["users initial"], model.users.detach().numpy()[:, :2])  # type: ignore[operator, union-attr]
     assert not np.array_equal(places["users propagated"], places["users initial"])
-    path.unlink()  # from now on they are kept
-    assert np.array_equal(coordinates(results, placed.cell)["bundles initial"], places["bundles initial"])
+    path.unlink()  # the coordinates are in the store now
+    assert np.array_equal(coordinates(results, variant_cell.cell)["bundles initial"], places["bundles initial"])

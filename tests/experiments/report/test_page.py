@@ -1,4 +1,4 @@
-"""The report as one types it, and what is in its files."""
+"""The report command, and the content of its files."""
 
 import json
 import re
@@ -22,14 +22,14 @@ about = "Is it <script>alert(1)</script> better?"
 models = ["lightgcn"]
 seeds = 2
 figure = "lines"
-[arms.original]
-[arms."views & <more>"]
+[variants.original]
+[variants."views & <more>"]
 paradigm = "clbr"
 vary = [{ tau = [0.5, 1.0] }]
 """
 
 
-LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[arms.original]\nsettings = { learning_rate = 0.5 }\n'
+LATER = 'title = "Later"\nmodels = ["lightgcn"]\n[variants.original]\nsettings = { learning_rate = 0.5 }\n'
 
 
 class Tags(HTMLParser):
@@ -61,10 +61,10 @@ def made(tiny: World, tmp_path: Path) -> Path:
     save(tiny.dataset, tmp_path / "shop")
     path = tmp_path / "s.toml"
     path.write_text(SPEC)
-    placed = expand(read_spec(path), "x", tiny.dataset.fingerprint, "tiny")
+    variant_cells = expand(read_spec(path), "x", tiny.dataset.fingerprint, "tiny")
     levels = {(0, 0.5): 0.4, (1, 0.5): 0.41, (0, 1.0): "it <b>broke</b>"}
     fill(
-        tmp_path / "cells" / "tiny", tiny.dataset, placed,
+        tmp_path / "cells" / "tiny", tiny.dataset, variant_cells,
         lambda one: levels.get((one.cell.config.seed, one.point["tau"])) if one.point else 0.3,
     )  # fmt: skip
     return tmp_path
@@ -73,7 +73,7 @@ def made(tiny: World, tmp_path: Path) -> Path:
 WORDS = ("experiment", "report", "s.toml", "--data", "shop")
 
 
-def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Path) -> None:
+def test_a_report_is_printed_and_written_and_identical_every_time(run: Run, made: Path) -> None:
     code, out, err = run(*WORDS)
     assert (code, err) == (0, "")
     folder = made / "cells" / "tiny" / "reports" / "s"
@@ -81,7 +81,7 @@ def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Pa
     assert set(first) == {"s.html", "s.md", "s.csv", "s.tex", "s-lines.svg", "s-curves.svg"}
     assert "40.5" in out
     assert re.search(r"\d ± \d+\.\d+ \(\+1\d\.\d+\) \*", out)
-    assert "What stands with a star" in out
+    assert "Star: significantly different from original" in out
     assert "Failed: lightgcn, views & <more>, tau 1, seed 0: it <b>broke</b>" in out
     assert "0 of 2" in out
     assert run(*WORDS)[0] == 0
@@ -90,7 +90,7 @@ def test_a_report_is_told_and_written_and_the_same_every_time(run: Run, made: Pa
     assert snapshot(made / "elsewhere" / "deep")["s.csv"] == first["s.csv"]
 
 
-def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run, made: Path) -> None:
+def test_each_specification_with_a_finished_cell_has_a_report(run: Run, made: Path) -> None:
     (made / "t.toml").write_text((made / "s.toml").read_text())
     (made / "later.toml").write_text(LATER)
     reports = made / "cells" / "tiny" / "reports"
@@ -101,30 +101,30 @@ def test_several_specifications_have_a_report_each_once_a_cell_is_done(run: Run,
     assert out.index("s.html") < out.index("t.html")
 
 
-def test_a_report_that_cannot_be_made_does_not_keep_the_others(run: Run, made: Path) -> None:
+def test_a_report_that_cannot_be_made_does_not_prevent_the_others(run: Run, made: Path) -> None:
     pytest.importorskip("openTSNE")
     (made / "t.toml").write_text((made / "s.toml").read_text().replace('"lines"', '"embeddings"'))
     code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
     assert code == 2
-    assert err.startswith("error: t.toml: ") and "the figure needs them" in err and len(err.splitlines()) == 1
+    assert err.startswith("error: t.toml: ") and "the figure needs the weights" in err and len(err.splitlines()) == 1
     assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
 
 
-def test_a_record_of_another_version_keeps_its_own_report_alone(run: Run, made: Path, tiny: World) -> None:
+def test_a_record_of_another_version_prevents_its_own_report_only(run: Run, made: Path, tiny: World) -> None:
     (made / "t.toml").write_text(LATER)
-    placed = expand(read_spec(made / "t.toml"), "x", tiny.dataset.fingerprint, "tiny")
-    fill(made / "cells" / "tiny", tiny.dataset, placed[:1], lambda one: 0.3)
-    record = made / "cells" / "tiny" / "cells" / f"{placed[0].cell.key}.json"
-    told = json.loads(record.read_text())
-    told["config"]["train"]["patience"] = 7
-    record.write_text(json.dumps(told))
+    variant_cells = expand(read_spec(made / "t.toml"), "x", tiny.dataset.fingerprint, "tiny")
+    fill(made / "cells" / "tiny", tiny.dataset, variant_cells[:1], lambda one: 0.3)
+    record = made / "cells" / "tiny" / "cells" / f"{variant_cells[0].cell.key}.json"
+    content = json.loads(record.read_text())
+    content["config"]["train"]["patience"] = 7
+    record.write_text(json.dumps(content))
     code, _, err = run("experiment", "report", "t.toml", "s.toml", "--data", "shop")
     assert code == 2
     assert err.startswith("error: t.toml: ") and "made by another version" in err and len(err.splitlines()) == 1
     assert [path.name for path in (made / "cells" / "tiny" / "reports").iterdir()] == ["s"]
 
 
-def test_several_specifications_without_a_cell_are_one_line(run: Run, made: Path) -> None:
+def test_several_specifications_without_a_finished_cell_are_one_error(run: Run, made: Path) -> None:
     for name in ("t", "u"):
         (made / f"{name}.toml").write_text(LATER)
     code, _, err = run("experiment", "report", "t.toml", "u.toml", "--data", "shop")
@@ -135,8 +135,8 @@ def test_several_specifications_without_a_cell_are_one_line(run: Run, made: Path
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["t.toml", "s.toml", "s.toml"], "cells/tiny/reports/s: a folder is for one report"),
-        (["s.toml", "t.toml", "--to", "r"], "r: a folder is for one report"),
+        (["t.toml", "s.toml", "s.toml"], "cells/tiny/reports/s: two reports cannot share a folder"),
+        (["s.toml", "t.toml", "--to", "r"], "r: two reports cannot share a folder"),
     ],
 )
 def test_two_reports_are_not_written_to_one_place(run: Run, made: Path, words: list[str], why: str) -> None:
@@ -148,7 +148,7 @@ def test_two_reports_are_not_written_to_one_place(run: Run, made: Path, words: l
     assert snapshot(made) == before
 
 
-def test_the_page_needs_nothing_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
+def test_the_page_needs_no_other_file_and_reads_no_name_as_markup(run: Run, made: Path) -> None:
     run(*WORDS)
     page = (made / "cells" / "tiny" / "reports" / "s" / "s.html").read_text()
     tags = Tags(page)
@@ -168,7 +168,7 @@ def test_the_page_needs_nothing_and_takes_no_name_for_markup(run: Run, made: Pat
     assert re.search(r"<b>\d+\.\d+ ± \d+\.\d+ \(\+", page)
 
 
-def test_the_markdown_has_the_numbers_of_every_figure_and_takes_no_name_for_markup(run: Run, made: Path) -> None:
+def test_the_markdown_has_the_numbers_of_every_figure_and_reads_no_name_as_markup(run: Run, made: Path) -> None:
     run(*WORDS)
     text = (made / "cells" / "tiny" / "reports" / "s" / "s.md").read_text()
     assert "<script>" not in text and "\\<script\\>" in text
@@ -177,20 +177,19 @@ def test_the_markdown_has_the_numbers_of_every_figure_and_takes_no_name_for_mark
     assert "| lightgcn, original, seed 1 | 4 | 3 | " in below
 
 
-def test_every_caption_names_data_and_seeds_and_the_page_says_how_it_was_made(
-    run: Run, made: Path, tiny: World
-) -> None:
+def test_every_caption_names_data_and_seeds_and_the_page_has_its_provenance(run: Run, made: Path, tiny: World) -> None:
     run(*WORDS)
     page = (made / "cells" / "tiny" / "reports" / "s" / "s.html").read_text()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page) + re.findall(
-        r"<section.*?<p class='told'>(.*?)</p>", page, re.S
+        r"<section.*?<p class='caption'>(.*?)</p>", page, re.S
     )
     assert len(captions) == 5, captions
     for caption in captions:
         assert "tiny, " in caption
         assert "2 seeds" in caption
-    for told in (tiny.dataset.fingerprint, "torch", "2.13.0", "abc123", "memory, MiB", "dimension = 64", "varied: tau"):
-        assert told in page, told
+    parts = (tiny.dataset.fingerprint, "torch", "2.13.0", "abc123", "memory, MiB", "dim = 64", "varied: tau")
+    for text in (*parts, "# preset: none", "lightgcn: none"):
+        assert text in page, text
 
 
 def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
@@ -199,51 +198,56 @@ def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:
     assert code == 0
     assert "Failed" not in out
     assert "1 seed." in out
-    told = (made / "r" / "s.md").read_text()
-    assert "run s.toml --data shop --seeds 1 --where tau=0.5\n" in told
-    assert "report s.toml --data shop --seeds 1 --where tau=0.5 --to r\n" in told
+    text = (made / "r" / "s.md").read_text()
+    assert "run s.toml --data shop --seeds 1 --where tau=0.5\n" in text
+    assert "report s.toml --data shop --seeds 1 --where tau=0.5 --to r\n" in text
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--out", "nowhere"], "nowhere: no cells there, so there is nothing to report; first: clbr experiment run"),
+        (["--out", "nowhere"], "nowhere: no cells there, "),
         (
-            ["--where", "tau=1.0", "--arms", "views & <more>"],
+            ["--where", "tau=1.0", "--variants", "views & <more>"],
             "nothing to report, none of the 2 cells is done; 1 failed",
         ),
         (["--models", "bgcn"], "no model 'bgcn'"),
-        (["--where", "tau=99"], "--where tau=99: no such value; tau varies over 0.5, 1.0"),
+        (["--where", "tau=99"], "tau=99: no cell has this value; tau varies over 0.5, 1.0 (--where)"),
         (["--where", "tau=0.5,,1"], "--where tau=0.5,,1: expected key=value,value, for instance share=0.2,1"),
         (["--where", "tau"], "--where tau: expected key=value,value"),
         (["--where", "=0.5"], "--where =0.5: expected key=value,value"),
         (["--where", "ratio=0.5"], "no varied setting 'ratio'"),
-        (["--to", "s.toml"], "s.toml: cannot be written"),
+        (["--to", "s.toml"], "s.toml: cannot be written (File exists); choose another folder (--to)"),
         (["--to", "s.toml/below"], "cannot be written"),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_is_lost(run: Run, made: Path, more: list[str], message: str) -> None:
+def test_bad_input_is_one_error_and_changes_nothing(run: Run, made: Path, more: list[str], message: str) -> None:
     assert_refused(run, made, [*WORDS, *more], message)
 
 
 def test_cells_of_other_data_or_another_version_are_not_reported(run: Run, made: Path, tiny: World) -> None:
     save(replace(tiny.dataset, ui=tiny.dataset.ui[1:]), made / "other")
     words = ["experiment", "report", "s.toml", "--data", "other", "--out", "cells/tiny"]
-    assert_refused(run, made, words, "holds cells of tiny, and tiny is other data")
+    assert_refused(run, made, words, "holds cells of tiny, and tiny is other data; choose another folder (--out)")
     about = made / "cells" / "tiny" / "about.json"
-    about.write_text(about.read_text().replace('"layout": 1', '"layout": 0'))
-    assert_refused(run, made, list(WORDS), "was made by another version (layout 0, not 1)")
+    about.write_text(about.read_text().replace('"layout": 2', '"layout": 1'))
+    assert_refused(
+        run,
+        made,
+        list(WORDS),
+        "made by another version (layout 1, this version reads layout 2); choose another folder (--out)",
+    )
 
 
-def test_per_user_values_of_other_users_are_refused(run: Run, made: Path, tiny: World) -> None:
+def test_results_of_other_users_are_an_error(run: Run, made: Path, tiny: World) -> None:
     folder = made / "cells" / "tiny" / "cells"
     kept = next(iter(sorted(folder.glob("*.npz"))))
     from clbr.experiments.store import PerUser
 
     store = Store(made / "cells" / "tiny")
-    placed = expand(read_spec(made / "s.toml"), "x", tiny.dataset.fingerprint, "tiny")
-    cell = next(one.cell for one in placed if one.cell.key == kept.stem)
-    record, tested = store.read(cell), store.per_user(cell)
+    variant_cells = expand(read_spec(made / "s.toml"), "x", tiny.dataset.fingerprint, "tiny")
+    cell = next(one.cell for one in variant_cells if one.cell.key == kept.stem)
+    record, tested = store.read(cell), store.read_per_user(cell)
     assert record is not None
     store.write(record, PerUser({name: values[1:] for name, values in tested.metrics.items()}, tested.found))
-    assert_refused(run, made, list(WORDS), "is not of these users")
+    assert_refused(run, made, list(WORDS), "has the results of other users")

@@ -13,26 +13,26 @@ from clbr import BundleDataset, InputError, World
 from clbr.experiments.cells import VariantCell
 from clbr.experiments.report.comparisons import compare
 from clbr.experiments.report.grid import Grid, Text
-from clbr.experiments.report.published import comparable, published
+from clbr.experiments.report.published import published_values, why_incomparable
 from clbr.experiments.report.results import Results
-from clbr.experiments.report.tables import beside_published, cost, measured, p_values, percent, to_csv
+from clbr.experiments.report.tables import cost_table, measured_table, p_value_table, percent, published_table, to_csv
 from clbr.experiments.spec import Spec
 from invented import cells, done, fill, named_youshu, spec
 
 
 def better(one: VariantCell) -> float:
-    return 0.3 if one.arm == "original" else 0.35
+    return 0.3 if one.variant == "original" else 0.35
 
 
 def results_of(plan: Spec, dataset: BundleDataset, folder: Path, level: object = better) -> Results:
-    placed = cells(plan, dataset)
-    return Results(plan, dataset, placed, fill(folder, dataset, placed, level))  # type: ignore[arg-type]
+    variant_cells = cells(plan, dataset)
+    return Results(plan, dataset, variant_cells, fill(folder, dataset, variant_cells, level))  # type: ignore[arg-type]
 
 
-def test_a_row_tells_mean_deviation_difference_and_stands_in_bold(tiny: World, tmp_path: Path) -> None:
+def test_a_row_has_mean_deviation_and_difference_and_is_bold_if_significant(tiny: World, tmp_path: Path) -> None:
     results = results_of(spec(), tiny.dataset, tmp_path / "c")
-    grid = measured(results, compare(results))
-    assert grid.columns == ["model", "arm", "seeds", "R@20", "NDCG@20", "R@40", "NDCG@40"]
+    grid = measured_table(results, compare(results))
+    assert grid.columns == ["model", "variant", "seeds", "R@20", "NDCG@20", "R@40", "NDCG@40"]
     base, clbr = grid.rows
     values, others = ([100 * value for value in group.values("recall@20")] for group in results.groups)
     assert base[3] == Text(f"{mean(values):.2f} ± {stdev(values):.2f}")
@@ -40,83 +40,83 @@ def test_a_row_tells_mean_deviation_difference_and_stands_in_bold(tiny: World, t
     assert base[2] == Text("3")
     assert "tiny, test, 480 users, 3 seeds" in grid.caption
     assert "level 0.05" in grid.caption
-    assert "over 4 comparisons" in grid.caption
+    assert "for 4 comparisons" in grid.caption
 
 
 def test_p_values_are_shown_for_what_was_compared(tiny: World, tmp_path: Path) -> None:
     results = results_of(spec(), tiny.dataset, tmp_path / "c")
     comparisons = compare(results)
-    grid = p_values(results, comparisons)
+    grid = p_value_table(results, comparisons)
     assert grid is not None
     ((name, first, *_),) = grid.rows
     assert (name.text, first) == ("lightgcn, clbr", Text(f"{comparisons[1, 'recall@20'].p.both:.2g}", bold=True))
-    assert p_values(results, {}) is None
+    assert p_value_table(results, {}) is None
 
 
-def test_what_was_not_run_or_failed_is_shown_as_such(tiny: World, tmp_path: Path) -> None:
-    arms = {
+def test_cells_that_were_not_run_or_failed_are_shown_as_such(tiny: World, tmp_path: Path) -> None:
+    variants = {
         "original": {},
         "broken": {"settings": {"learning_rate": 9.0}},
         "later": {"settings": {"learning_rate": 8.0}},
     }
 
     def level(one: VariantCell) -> float | str | None:
-        if one.arm == "original":
+        if one.variant == "original":
             return 0.3 if one.cell.config.seed else None
-        return "the loss is nan" if one.arm == "broken" else None
+        return "the loss is nan" if one.variant == "broken" else None
 
-    results = results_of(spec(arms=arms), tiny.dataset, tmp_path / "c", level)
-    grid = measured(results, compare(results))
+    results = results_of(spec(variants=variants), tiny.dataset, tmp_path / "c", level)
+    grid = measured_table(results, compare(results))
     assert [row[2].text for row in grid.rows] == ["2 of 3", "0 of 3", "0 of 3"]
     assert [row[3].text for row in grid.rows][1:] == ["failed", "-"]
     assert grid.notes == ["Failed: lightgcn, broken, seed 0, 1, 2: the loss is nan"]
-    assert len(cost(results).rows) == 1
+    assert len(cost_table(results).rows) == 1
     assert "broken" in to_csv(results, compare(results))
 
 
-def test_nothing_done_is_nothing_to_report(small: BundleDataset, tmp_path: Path) -> None:
+def test_a_report_without_a_finished_cell_is_an_error(small: BundleDataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to report, none of the 6 cells is done$"):
         results_of(spec(), small, tmp_path / "a", lambda one: None)
-    with pytest.raises(InputError, match="6 failed, for instance: it broke"):
+    with pytest.raises(InputError, match="6 failed, for example: it broke"):
         results_of(spec(), small, tmp_path / "b", lambda one: "it broke")
 
 
-def test_a_cell_at_several_points_costs_once(tiny: World, tmp_path: Path) -> None:
-    arms = {"original": {}, "clbr": {"paradigm": "clbr", "vary": [{"tau": [1.0]}, {"views": [4]}]}}
-    grid = cost(results_of(spec(arms=arms, seeds=1), tiny.dataset, tmp_path / "c"))
+def test_the_cost_of_a_cell_at_several_points_counts_once(tiny: World, tmp_path: Path) -> None:
+    variants = {"original": {}, "clbr": {"paradigm": "clbr", "vary": [{"tau": [1.0]}, {"views": [4]}]}}
+    grid = cost_table(results_of(spec(variants=variants, seeds=1), tiny.dataset, tmp_path / "c"))
     assert len(grid.rows) == 3
-    assert "Together 25 s" in grid.caption
+    assert "Total: 25 s" in grid.caption
 
 
-def test_models_that_judge_and_stand_in_no_row_cost_as_well(tiny: World, tmp_path: Path) -> None:
-    arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"learning_rate": 0.02}}}
-    plan = spec(arms=arms, seeds=1)
-    placed = cells(plan, tiny.dataset)
-    store = fill(tmp_path / "c", tiny.dataset, placed, better)
-    assert "judge" not in cost(Results(plan, tiny.dataset, placed, store)).caption
-    judge = placed[1].cell.judge
-    assert judge is not None
-    store.write(*done(judge, tiny.dataset, 0.3))
-    caption = cost(Results(plan, tiny.dataset, placed, store)).caption
-    assert "Together 25 s, and 12 s of models in no row that judge pairs for views." in caption
+def test_the_cost_includes_selection_models_that_are_in_no_row(tiny: World, tmp_path: Path) -> None:
+    variants = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"learning_rate": 0.02}}}
+    plan = spec(variants=variants, seeds=1)
+    variant_cells = cells(plan, tiny.dataset)
+    store = fill(tmp_path / "c", tiny.dataset, variant_cells, better)
+    assert "selection" not in cost_table(Results(plan, tiny.dataset, variant_cells, store)).caption
+    selection = variant_cells[1].cell.selection_cell
+    assert selection is not None
+    store.write(*done(selection, tiny.dataset, 0.3))
+    caption = cost_table(Results(plan, tiny.dataset, variant_cells, store)).caption
+    assert "Total: 25 s, and 12 s for selection models that are in no row." in caption
 
 
-def test_another_constraint_than_the_papers_is_told_beside_its_figures(tiny: World, tmp_path: Path) -> None:
+def test_another_constraint_than_the_papers_has_a_note(tiny: World, tmp_path: Path) -> None:
     youshu = named_youshu(tiny.dataset)
     for name, notes in (
         ("adaptive", []),
         ("contrastive", ["Constraint contrastive, not the paper's adaptive one: bgcn, clbr."]),
     ):
-        arms = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"constraint": name}}}
-        plan = spec(models=["bgcn"], arms=arms, published="overall", seeds=1)
-        grid = beside_published(results_of(plan, youshu, tmp_path / name, lambda one: 0.25))
+        variants = {"original": {}, "clbr": {"paradigm": "clbr", "settings": {"constraint": name}}}
+        plan = spec(models=["bgcn"], variants=variants, published="overall", seeds=1)
+        grid = published_table(results_of(plan, youshu, tmp_path / name, lambda one: 0.25))
         assert grid is not None and grid.notes == notes
 
 
-def test_published_figures_stand_beside_those_of_the_same_data_only(tiny: World, tmp_path: Path) -> None:
+def test_published_results_are_compared_with_those_on_the_same_data_only(tiny: World, tmp_path: Path) -> None:
     plan = spec(models=["bgcn", "lightgcn"], published="overall", seeds=1)
     youshu = named_youshu(tiny.dataset)
-    grid = beside_published(results_of(plan, youshu, tmp_path / "a", lambda one: 0.25))
+    grid = published_table(results_of(plan, youshu, tmp_path / "a", lambda one: 0.25))
     assert grid is not None
     assert [[cell.text for cell in row[:2]] for row in grid.rows] == [["bgcn", "original"], ["bgcn", "clbr"]]
     assert grid.columns[2:5] == ["R@20", "published", "difference"]
@@ -124,28 +124,30 @@ def test_published_figures_stand_beside_those_of_the_same_data_only(tiny: World,
     assert there == "24.74 ± 0.63"
     assert difference == f"{float(here) - 24.74:+.2f}"
     for number, (name, why) in enumerate(
-        (("tiny", "no figures on tiny"), ("Youshu", "another size"), ("NetEasePartial", "not comparable"))
+        (("tiny", "no results on tiny"), ("Youshu", "another size"), ("NetEasePartial", "not comparable"))
     ):
         other = replace(tiny.dataset, name=name)
-        assert why in comparable(other)
+        assert why in why_incomparable(other)
         results = results_of(plan, other, tmp_path / str(number), lambda one: 0.25)
-        assert beside_published(results) is None
-        assert why in measured(results, compare(results)).caption
+        assert published_table(results) is None
+        assert why in measured_table(results, compare(results)).caption
 
 
-def test_a_part_of_a_data_set_is_said_to_be_incomparable_whatever_the_table(tiny: World, tmp_path: Path) -> None:
+def test_the_caption_says_that_a_part_of_a_data_set_is_not_comparable(tiny: World, tmp_path: Path) -> None:
     results = results_of(spec(), replace(tiny.dataset, name="NetEasePartial"), tmp_path / "c")
-    assert "NetEasePartial is a part of NetEase" in measured(results, compare(results)).caption
+    assert "NetEasePartial is a part of NetEase" in measured_table(results, compare(results)).caption
 
 
-def test_the_papers_figures_by_our_names() -> None:
-    assert published("overall", "NetEase", "crosscbr", "casr")["ndcg@40"] == pytest.approx((0.05699, 0.0003))
-    assert published("augmentation", "Youshu", "bgcn", "stochastic bi")["ndcg@20"].mean == pytest.approx(0.1368)
-    assert published("augmentation", "Youshu", "bgcn", "stochastic bi")["ndcg@20"].sd is None
-    assert published("augmentation", "Youshu", "bgcn", "original")["recall@20"] == pytest.approx((0.2269, 0.0063))
-    assert published("constraint", "NetEase", "bgcn", "adaptive")["recall@20"].mean == pytest.approx(0.0633)
-    assert published("constraint", "NetEase", "bgcn", "anything") == {}
-    assert published("overall", "Youshu", "lightgcn", "original") == {}
+def test_the_papers_results_are_found_by_model_and_variant() -> None:
+    assert published_values("overall", "NetEase", "crosscbr", "casr")["ndcg@40"] == pytest.approx((0.05699, 0.0003))
+    assert published_values("augmentation", "Youshu", "bgcn", "stochastic bi")["ndcg@20"].mean == pytest.approx(0.1368)
+    assert published_values("augmentation", "Youshu", "bgcn", "stochastic bi")["ndcg@20"].sd is None
+    assert published_values("augmentation", "Youshu", "bgcn", "original")["recall@20"] == pytest.approx(
+        (0.2269, 0.0063)
+    )
+    assert published_values("constraint", "NetEase", "bgcn", "adaptive")["recall@20"].mean == pytest.approx(0.0633)
+    assert published_values("constraint", "NetEase", "bgcn", "anything") == {}
+    assert published_values("overall", "Youshu", "lightgcn", "original") == {}
 
 
 def test_the_csv_has_every_digit_and_every_row(tiny: World, tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_the_csv_has_every_digit_and_every_row(tiny: World, tmp_path: Path) -> N
     rows = list(csv.DictReader(StringIO(to_csv(results, comparisons))))
     assert len(rows) == 2 * 4
     row = rows[4]
-    assert (row["data"], row["model"], row["arm"], row["metric"], row["seeds"]) == (
+    assert (row["data"], row["model"], row["variant"], row["metric"], row["seeds"]) == (
         "Youshu",
         "bgcn",
         "clbr",
@@ -168,7 +170,7 @@ def test_the_csv_has_every_digit_and_every_row(tiny: World, tmp_path: Path) -> N
     assert rows[0]["p"] == rows[0]["difference"] == ""
 
 
-def test_names_are_never_taken_for_markup() -> None:
+def test_names_are_never_read_as_markup() -> None:
     nasty = "<b>&a_b|c*d\\e#{f}$%~^</b>"
     grid = Grid(nasty, nasty, [nasty], [[Text(nasty, True)]], notes=[nasty])
     assert "<b>&a" not in grid.html()
@@ -180,21 +182,21 @@ def test_names_are_never_taken_for_markup() -> None:
     assert r"\&a\_b|c*d\textbackslash{}e\#\{f\}\$\%\textasciitilde{}\textasciicircum{}" in latex
 
 
-def test_heads_that_columns_share_stand_above_them(tiny: World, tmp_path: Path) -> None:
+def test_columns_can_share_an_upper_header(tiny: World, tmp_path: Path) -> None:
     plan = spec(models=["bgcn"], published="overall", seeds=1, metrics=["recall@20", "ndcg@20"])
-    grid = beside_published(results_of(plan, named_youshu(tiny.dataset), tmp_path / "c", lambda one: 0.25))
+    grid = published_table(results_of(plan, named_youshu(tiny.dataset), tmp_path / "c", lambda one: 0.25))
     assert grid is not None
     upper, lower = re.findall(r"<tr>(<t[hd] .*?)</tr>", grid.html())[:2]
     assert re.findall(r'colspan="(\d)">(.*?)<', upper) == [("2", ""), ("3", "R@20"), ("3", "NDCG@20")]
-    assert re.findall(r">([^<]+)<", lower) == ["model", "arm", *2 * ["here", "published", "difference"]]
+    assert re.findall(r">([^<]+)<", lower) == ["model", "variant", *2 * ["here", "published", "difference"]]
     latex = grid.latex("overall")
     assert r" &  & \multicolumn{3}{c}{R@20} & \multicolumn{3}{c}{NDCG@20} \\" in latex
     assert r"\cmidrule(lr){3-5}\cmidrule(lr){6-8}" in latex
-    assert Grid("t", "", ["", "seeds"], [], 1).lower == ["", "seeds"]
-    assert grid.markdown().splitlines()[2].startswith("| model | arm | R@20 | published | difference | NDCG@20 |")
+    assert Grid("t", "", ["", "seeds"], [], 1).lower_headers == ["", "seeds"]
+    assert grid.markdown().splitlines()[2].startswith("| model | variant | R@20 | published | difference | NDCG@20 |")
 
 
-def test_a_latex_table_fits_the_text_and_can_be_referred_to(tmp_path: Path) -> None:
+def test_a_latex_table_fits_the_text_and_has_a_label(tmp_path: Path) -> None:
     grid = Grid("What & why", "", [f"column {n}" for n in range(20)], [[Text("1000.00 ± 10.00")] * 20] * 2)
     latex = grid.latex("my_spec")
     assert r"\label{tab:my-spec:what-why}" in latex
@@ -209,7 +211,7 @@ def test_a_latex_table_fits_the_text_and_can_be_referred_to(tmp_path: Path) -> N
     assert "Overfull" not in done.stdout
 
 
-def test_numbers_as_people_write_them() -> None:
+def test_percentages_have_two_decimals_and_no_negative_zero() -> None:
     assert percent(0.12346, 0.001) == "12.35 ± 0.10"
     assert percent(-0.00001, signed=True) == "+0.00"
     assert percent(-0.01, signed=True) == "-1.00"

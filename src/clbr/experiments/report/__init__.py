@@ -1,1 +1,1 @@
-"""Reports of an experiment: results, tests, tables, figures, one page."""
+"""Report of an experiment: `page` writes it; its parts are results, comparisons, tables, figures and provenance."""

@@ -1,4 +1,4 @@
-"""Figures of a report: metrics along varied settings, surfaces of two settings, training curves."""
+"""Figures of a report: a metric along varied settings, surfaces of two settings, training curves."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -7,137 +7,143 @@ from typing import Any
 from clbr.experiments.report.comparisons import Comparisons, explain_marks
 from clbr.experiments.report.drawing import (
     Drawn,
-    in_order,
+    add_legend,
+    draw_line,
     is_log,
-    legend,
-    log_axis,
+    line_styles,
     new_figure,
     plain_text,
     positions,
-    styles,
-    tidy,
+    set_log_axis,
+    set_style,
+    sort_key,
     to_svg,
-    with_bars,
 )
-from clbr.experiments.report.grid import Grid, Text, plain
-from clbr.experiments.report.results import Group, Results, told
-from clbr.experiments.report.tables import DASH, bars, by_group, percent, short, standing
+from clbr.experiments.report.grid import Grid, Text, plain_rows
+from clbr.experiments.report.results import Group, Results, format_value
+from clbr.experiments.report.tables import DASH, by_group, describe_test, error_bars, percent, short
 
-WIDE = 3
-"""Panels beside each other."""
+LINE_PANELS = 3
+"""Panels in a row of the lines figure, at most."""
+CURVE_PANELS = 4
+"""Panels in a row of the training curves, at most."""
 
 
 def lines(results: Results) -> Drawn | None:
-    """A metric against each varied setting by itself, for each model and metric in panels; the base arm dotted."""
+    """Draw a metric along each varied setting; a panel for each model, metric and setting, the reference dotted."""
     keys: dict[str, list[str]] = {}
     for model, key in dict.fromkeys((group.model, next(iter(group.point))) for group in results.done if group.point):
         keys.setdefault(model, []).append(key)
     if not keys:
         return None
     spec, most = results.spec, max(map(len, keys.values()))
-    wide = min(WIDE, most)
-    blocks, high = list(product(keys, spec.metrics)), -(-most // wide)
-    figure = new_figure(high * len(blocks), wide)
-    panels = figure.subplots(high * len(blocks), wide, squeeze=False, sharey=False)
+    columns = min(LINE_PANELS, most)
+    blocks, rows = list(product(keys, spec.metrics)), -(-most // columns)
+    figure = new_figure(rows * len(blocks), columns)
+    panels = figure.subplots(rows * len(blocks), columns, squeeze=False, sharey=False)
     for axes in panels.flat:
         axes.set_visible(False)
-    drawn, looks = [], styles(group.line(next(iter(group.point))) for group in results.done if group.point)
+    drawn = []
+    styles = line_styles(group.line_label(next(iter(group.point))) for group in results.done if group.point)
     for (model, metric), block in zip(blocks, panels.reshape(len(blocks), -1), strict=True):
-        mine = block[: len(keys[model])]
-        for axes, key in zip(mine, keys[model], strict=True):
-            _line_panel(axes, [group for group in results.done if group.model == model], spec.base, key, metric, looks)
-        for axes in mine[::wide]:
+        used = block[: len(keys[model])]
+        groups = [group for group in results.done if group.model == model]
+        for axes, key in zip(used, keys[model], strict=True):
+            _line_panel(axes, groups, spec.reference_variant, key, metric, styles)
+        for axes in used[::columns]:
             axes.set_ylabel(plain_text(f"{model}, {short(metric)} (%)"), fontsize=8)
-        _same_heights(mine, wide)
-        drawn.extend(mine)
+        _share_y_range(used, columns)
+        drawn.extend(used)
     figure.align_ylabels()
-    legend(figure, drawn)
-    caption = f"{standing(results)}.{bars(results.done)} Dotted: {spec.base}."
-    grid = by_group(f"{spec.title}: what varies", caption, results.done, spec.metrics)
+    add_legend(figure, drawn)
+    caption = f"{describe_test(results)}.{error_bars(results.done)} Dotted: {spec.reference_variant}."
+    grid = by_group(f"{spec.title}: varied settings", caption, results.done, spec.metrics)
     return Drawn("lines", to_svg(figure, "lines"), grid)
 
 
 def _line_panel(
-    axes: Any, groups: Sequence[Group], base: str, key: str, metric: str, looks: dict[str, dict[str, Any]]
+    axes: Any, groups: Sequence[Group], reference: str, key: str, metric: str, styles: dict[str, dict[str, Any]]
 ) -> None:
-    """One model's lines along one setting."""
+    """Draw the lines of one model along one setting."""
     axes.set_visible(True)
     series: dict[str, list[Group]] = {}
     for group in groups:
         if group.point and next(iter(group.point)) == key:
-            series.setdefault(group.line(key), []).append(group)
-    values = sorted({group.point[key] for groups in series.values() for group in groups}, key=in_order)
-    places, numeric = positions(values)
-    for label, mine in series.items():
-        mine.sort(key=lambda group: in_order(group.point[key]))
-        x = [places[values.index(group.point[key])] for group in mine]
-        means, sds = [group.mean(metric) for group in mine], [group.sd(metric) for group in mine]
-        with_bars(axes, x, means, sds, label=plain_text(label), **looks[label])
+            series.setdefault(group.line_label(key), []).append(group)
+    values = sorted({group.point[key] for members in series.values() for group in members}, key=sort_key)
+    at, are_numbers = positions(values)
+    for label, members in series.items():
+        members.sort(key=lambda group: sort_key(group.point[key]))
+        x = [at[values.index(group.point[key])] for group in members]
+        means, sds = [group.mean(metric) for group in members], [group.sd(metric) for group in members]
+        draw_line(axes, x, means, sds, label=plain_text(label), **styles[label])
     for group in groups:
-        if group.arm == base and not group.point:
+        if group.variant == reference and not group.point:
             dotted = {"color": "black", "linestyle": ":", "linewidth": 1.2}
-            axes.axhline(100 * group.mean(metric), label=plain_text(base), **dotted)
-    if numeric and is_log(places):
-        log_axis(axes)
-    elif not numeric:
-        axes.set_xticks(places, [plain_text(str(value)) for value in values])
+            axes.axhline(100 * group.mean(metric), label=plain_text(reference), **dotted)
+    if are_numbers and is_log(at):
+        set_log_axis(axes)
+    elif not are_numbers:
+        axes.set_xticks(at, [plain_text(str(value)) for value in values])
     axes.set_xlabel(plain_text(key.replace("+", " and ")), fontsize=8)
-    tidy(axes)
+    set_style(axes)
 
 
-def _same_heights(panels: Sequence[Any], wide: int) -> None:
-    """Panels of one metric have one scale, so that they can be compared by eye."""
+def _share_y_range(panels: Sequence[Any], columns: int) -> None:
+    """Give the panels of one metric the same y range, with numbers on the first panel of each row only."""
     low, high = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
-    for place, axes in enumerate(panels):
+    for index, axes in enumerate(panels):
         axes.set_ylim(low, high)
-        axes.tick_params(labelleft=place % wide == 0)
+        axes.tick_params(labelleft=index % columns == 0)
 
 
 def surface(results: Results, comparisons: Comparisons) -> Drawn | None:
-    """Heat maps of two settings that vary together, the numbers written in; a map for each series and metric."""
+    """Draw heat maps of two varied settings, with their numbers; a map for each model, variant and metric."""
     series: dict[tuple[str, str, tuple[str, ...]], list[int]] = {}
     for number, group in enumerate(results.groups):
         if len(group.point) == 2:
-            series.setdefault((group.model, group.arm, tuple(group.point)), []).append(number)
+            series.setdefault((group.model, group.variant, tuple(group.point)), []).append(number)
     series = {key: numbers for key, numbers in series.items() if any(results.groups[n].records for n in numbers)}
     if not series:
         return None
     spec = results.spec
     figure = new_figure(len(series), len(spec.metrics), (3.6, 3.0))
     panels = figure.subplots(len(series), len(spec.metrics), squeeze=False)
-    for row, ((model, arm, keys), numbers) in zip(panels, series.items(), strict=True):
+    for row, ((model, variant, keys), numbers) in zip(panels, series.items(), strict=True):
         for axes, metric in zip(row, spec.metrics, strict=True):
             groups = [results.groups[number] for number in numbers]
-            bold = [(number, metric) in comparisons and comparisons[number, metric].holds for number in numbers]
-            _map(axes, groups, bold, metric, keys)
-            axes.set_title(plain_text(f"{model}, {arm}: {short(metric)} (%)"), fontsize=8)
+            compared = [comparisons.get((number, metric)) for number in numbers]
+            bold = [one is not None and one.is_significant for one in compared]
+            _heat_map(axes, groups, bold, metric, keys)
+            axes.set_title(plain_text(f"{model}, {variant}: {short(metric)} (%)"), fontsize=8)
     grid = _surface_grid(results, [number for numbers in series.values() for number in numbers], comparisons)
     return Drawn("surface", to_svg(figure, "surface"), grid)
 
 
-def _map(axes: Any, groups: Sequence[Group], bold: Sequence[bool], metric: str, keys: Sequence[str]) -> None:
+def _heat_map(axes: Any, groups: Sequence[Group], bold: Sequence[bool], metric: str, keys: Sequence[str]) -> None:
+    """Draw one heat map; missing values have a dash, the highest value has a frame."""
     down, along = keys
-    ys = sorted({group.point[down] for group in groups}, key=in_order)
-    xs = sorted({group.point[along] for group in groups}, key=in_order)
+    ys = sorted({group.point[down] for group in groups}, key=sort_key)
+    xs = sorted({group.point[along] for group in groups}, key=sort_key)
     table = [[float("nan")] * len(xs) for _ in ys]
     for group in groups:
         if group.records:
             table[ys.index(group.point[down])][xs.index(group.point[along])] = 100 * group.mean(metric)
-    there = [value for row in table for value in row if value == value]
-    low, high = min(there), max(there)
+    measured = [value for row in table for value in row if value == value]
+    low, high = min(measured), max(measured)
     spread = (high - low) or 1.0
-    # Both ends of the greys are left out: no field looks empty, and black numbers can be read everywhere.
+    # Without the lightest and darkest greys no field looks empty, and black numbers are readable everywhere.
     axes.imshow(table, cmap="Greys", vmin=low - 0.25 * spread, vmax=high + spread, origin="lower", aspect="auto")
-    for group, heavy in zip(groups, bold, strict=True):
+    for group, is_bold in zip(groups, bold, strict=True):
         x, y = xs.index(group.point[along]), ys.index(group.point[down])
         value = table[y][x]
         text = f"{value:.2f}" if value == value else DASH
-        axes.text(x, y, text, ha="center", va="center", fontsize=7.5, fontweight="bold" if heavy else "normal")
+        axes.text(x, y, text, ha="center", va="center", fontsize=7.5, fontweight="bold" if is_bold else "normal")
         if value == high:
             frame = {"fill": False, "edgecolor": "black", "linewidth": 1.4}
             axes.add_patch(_rectangle(x - 0.47, y - 0.47, 0.94, 0.94, frame))
-    axes.set_xticks(range(len(xs)), [plain_text(told(value)) for value in xs])
-    axes.set_yticks(range(len(ys)), [plain_text(told(value)) for value in ys])
+    axes.set_xticks(range(len(xs)), [plain_text(format_value(value)) for value in xs])
+    axes.set_yticks(range(len(ys)), [plain_text(format_value(value)) for value in ys])
     axes.set_xlabel(plain_text(along), fontsize=8)
     axes.set_ylabel(plain_text(down), fontsize=8)
     axes.tick_params(labelsize=7, length=0)
@@ -157,65 +163,62 @@ def _surface_grid(results: Results, numbers: Sequence[int], comparisons: Compari
         for metric in spec.metrics:
             one = comparisons.get((number, metric))
             text = percent(group.mean(metric), group.sd(metric)) if group.records else DASH
-            cells.append(Text(text, bool(one and one.holds)))
+            cells.append(Text(text, bool(one and one.is_significant)))
         rows.append([Text(group.label), Text(str(len(group.records))), *cells])
-    bases = [group for group in results.done if group.arm == spec.base]
-    stated = "; ".join(
-        f"{group.label}: " + ", ".join(f"{short(m)} {percent(group.mean(m))}" for m in spec.metrics) for group in bases
+    references = [group for group in results.done if group.variant == spec.reference_variant]
+    reference_values = "; ".join(
+        f"{group.label}: " + ", ".join(f"{short(metric)} {percent(group.mean(metric))}" for metric in spec.metrics)
+        for group in references
     )
-    marks = explain_marks(comparisons, spec.base, "in bold")
-    caption = f"{standing(results)}. Framed: the highest. {stated}. {marks}".strip()
+    marks = explain_marks(comparisons, spec.reference_variant, "Bold")
+    caption = f"{describe_test(results)}. Framed: the highest value. {reference_values}. {marks}".strip()
     columns = ["", "seeds", *(f"{short(metric)} (%)" for metric in spec.metrics)]
-    return Grid(f"{spec.title}: two settings together", caption, columns, rows)
-
-
-WIDE = 4
-"""Panels beside each other."""
+    return Grid(f"{spec.title}: two varied settings", caption, columns, rows)
 
 
 def curves(results: Results) -> Drawn | None:
-    """The metric that epochs are chosen on, by epoch: a panel for each group, a line for each seed."""
+    """Draw the metric that selects the epoch, by epoch; a panel for each group, a line for each seed."""
     groups = [group for group in results.done if any(record.curve for record in group.records.values())]
     if not groups:
         return None
-    wide = min(WIDE, len(groups))
-    high = -(-len(groups) // wide)
-    figure = new_figure(high, wide, (1.9, 1.5))
-    panels = list(figure.subplots(high, wide, squeeze=False).flat)
+    columns = min(CURVE_PANELS, len(groups))
+    rows = -(-len(groups) // columns)
+    figure = new_figure(rows, columns, (1.9, 1.5))
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in panels[len(groups) :]:
         axes.set_visible(False)
-    rows = []
-    for number, (axes, group) in enumerate(zip(panels, groups, strict=False)):
-        for seed, record in group.records.items():
-            if record.curve is None:
-                continue
-            looks = [
-                (e, 100 * v) for e, v in zip(record.curve.epochs, record.curve.validation, strict=True) if v is not None
-            ]
-            grey = f"{0.15 + 0.55 * (seed % 10) / 10:.2f}"
-            axes.plot(*zip(*looks, strict=True), color=grey, linewidth=0.6)
-            best = dict(looks).get(record.best_epoch)
-            if best is not None:
-                axes.plot([record.best_epoch], [best], "o", color="black", markersize=2.2)
-            rows.append([f"{group.label}, seed {seed}", str(record.epochs), str(record.best_epoch), f"{best or 0:.2f}"])
-        axes.set_title(plain_text("\n".join(_two_lines(group))), fontsize=6.5)
-        if number % wide == 0:
-            axes.set_ylabel(f"{short(_metric(group))} on validation (%)", fontsize=7)
-        if number + wide >= len(groups):
+    numbers = []
+    for index, (axes, group) in enumerate(zip(panels, groups, strict=False)):
+        numbers += _curve_panel(axes, group)
+        if index % columns == 0:
+            axes.set_ylabel(f"{short(_selection_metric(group))} on validation (%)", fontsize=7)
+        if index + columns >= len(groups):
             axes.set_xlabel("epoch", fontsize=7)
-        tidy(axes)
-        axes.tick_params(labelsize=6)
-    caption = (
-        f"{results.dataset.name}, validation, {results.seeds}. A line for each seed; dots: the epoch that was chosen."
-    )
-    columns = ["", "epochs", "best epoch", "best on validation (%)"]
-    return Drawn("curves", to_svg(figure, "curves"), Grid("Training curves", caption, columns, plain(rows)))
+    setup = f"{results.dataset.name}, validation, {results.seeds}"
+    caption = f"{setup}. A line for each seed; dots: the selected epoch."
+    headers = ["", "epochs", "best epoch", "best on validation (%)"]
+    return Drawn("curves", to_svg(figure, "curves"), Grid("Training curves", caption, headers, plain_rows(numbers)))
 
 
-def _two_lines(group: Group) -> list[str]:
-    point = ", ".join(f"{key} {told(value)}" for key, value in group.point.items())
-    return [f"{group.model}, {group.arm}", *([point] if point else [])]
+def _curve_panel(axes: Any, group: Group) -> list[list[str]]:
+    """Draw the curves of a group; return a row of the figure's table for each seed."""
+    rows = []
+    for seed, record in group.records.items():
+        if record.curve is None:
+            continue
+        epochs = zip(record.curve.epochs, record.curve.validation, strict=True)
+        curve = [(epoch, 100 * value) for epoch, value in epochs if value is not None]
+        grey = f"{0.15 + 0.55 * (seed % 10) / 10:.2f}"
+        axes.plot(*zip(*curve, strict=True), color=grey, linewidth=0.6)
+        best = dict(curve).get(record.best_epoch)
+        if best is not None:
+            axes.plot([record.best_epoch], [best], "o", color="black", markersize=2.2)
+        rows.append([f"{group.label}, seed {seed}", str(record.epochs), str(record.best_epoch), f"{best or 0:.2f}"])
+    axes.set_title(plain_text(group.panel_title), fontsize=6.5)
+    set_style(axes)
+    axes.tick_params(labelsize=6)
+    return rows
 
 
-def _metric(group: Group) -> str:
+def _selection_metric(group: Group) -> str:
     return next(iter(group.records.values())).config.train.metric

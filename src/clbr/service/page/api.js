@@ -1,23 +1,22 @@
-// Asks the service. A refusal becomes a Trouble with words that can be shown; a token that is missing is asked for.
+// Requests to the service. A failed one throws a ServiceError; a missing token is asked for.
 
-import { refusal, Trouble } from "/page/refusal.js";
-import { untilClosed } from "/page/store.js";
+import { serviceError, ServiceError } from "/page/errors.js";
+import { tabStorage } from "/page/storage.js";
 
-const TRIES = 3; // when the service says that it is busy
-const LONGEST_WAIT = 5; // seconds
-const AT_ONCE = 2000; // milliseconds: what was refused later has waited in line already, and is not asked again unasked
-const LOST = "The service does not answer. See that it is running and that you are connected, then try again.";
-const UNREADABLE = "The service's answer cannot be read. Try again; if it stays so, look at the service's log.";
+const TRIES = 3; // while the service is busy
+const MAX_WAIT = 5; // seconds between tries
+const QUICK = 2000; // milliseconds: a request rejected later has waited in the queue already and is not repeated
+const OFFLINE = "The service does not answer. Check that it is running and that you are connected, then try again.";
+const UNREADABLE = "The service's answer cannot be read. Try again; if it happens again, see the service's log.";
 
-let askForToken = () => Promise.reject(new Trouble("This service needs a token.", "refused"));
-let noticeArtifact = () => {};
-let asked = null; // one prompt for all calls that wait for it
-let token = untilClosed.get("token");
+let askToken = () => Promise.reject(new ServiceError("This service needs a token.", "rejected"));
+let onArtifact = () => {};
+let tokenPrompt = null; // one dialog for all requests that wait for it
+let token = tabStorage.get("token");
 
-/** Who asks for the token, and who is told which artifact an answer is from. */
-export function connect({ token: ask, artifact: notice }) {
-  askForToken = ask;
-  noticeArtifact = notice;
+/** Sets the function that asks for the token, and the one that gets the artifact of each answer. */
+export function connect(callbacks) {
+  ({ askToken, onArtifact } = callbacks);
 }
 
 export function get(path, query = {}, signal) {
@@ -31,39 +30,39 @@ export function post(path, body, signal) {
 }
 
 async function send(path, options, tried = 1) {
-  const [shown, begun] = [token, performance.now()];
-  const headers = { ...options.headers, ...(shown && { authorization: `Bearer ${shown}` }) };
-  const response = await reach(path, { ...options, headers });
-  if (response.status === 401) return sendWithToken(path, options, shown);
-  if (response.status === 429 && tried < TRIES && performance.now() - begun < AT_ONCE) {
-    await pause(Math.min(Number(response.headers.get("retry-after")) || 1, LONGEST_WAIT), options.signal);
+  const [sentToken, start] = [token, performance.now()];
+  const headers = { ...options.headers, ...(sentToken && { authorization: `Bearer ${sentToken}` }) };
+  const response = await fetchOrFail(path, { ...options, headers });
+  if (response.status === 401) return sendWithToken(path, options, sentToken);
+  if (response.status === 429 && tried < TRIES && performance.now() - start < QUICK) {
+    await pause(Math.min(Number(response.headers.get("retry-after")) || 1, MAX_WAIT), options.signal);
     return send(path, options, tried + 1);
   }
   const answer = await response.json().catch((error) => {
     options.signal?.throwIfAborted();
-    throw new Trouble(UNREADABLE, "broken", error);
+    throw new ServiceError(UNREADABLE, "fault", error);
   });
-  options.signal?.throwIfAborted(); // an answer that nobody waits for any more never reaches the page
-  if (!response.ok) throw refusal(response.status, answer);
-  if (shown !== null && untilClosed.get("token") !== shown) untilClosed.set("token", shown); // it has worked
+  options.signal?.throwIfAborted(); // an aborted request never changes the page
+  if (!response.ok) throw serviceError(response.status, answer);
+  if (sentToken !== null && tabStorage.get("token") !== sentToken) tabStorage.set("token", sentToken); // it is valid
   const artifact = response.headers.get("x-artifact");
-  if (artifact) noticeArtifact(artifact);
+  if (artifact) onArtifact(artifact);
   return answer;
 }
 
-async function reach(path, options) {
+async function fetchOrFail(path, options) {
   try {
     return await fetch(path, options);
   } catch (error) {
     options.signal?.throwIfAborted();
-    throw new Trouble(LOST, "lost", error);
+    throw new ServiceError(OFFLINE, "offline", error);
   }
 }
 
-async function sendWithToken(path, options, refused) {
-  if (token === refused) {
-    asked ??= askForToken(refused !== null).finally(() => { asked = null; });
-    token = await asked;
+async function sendWithToken(path, options, rejected) {
+  if (token === rejected) {
+    tokenPrompt ??= askToken(rejected !== null).finally(() => { tokenPrompt = null; });
+    token = await tokenPrompt;
   }
   options.signal?.throwIfAborted();
   return send(path, options);
@@ -76,7 +75,7 @@ function pause(seconds, signal) {
   });
 }
 
-/** Each call gives a new signal and aborts the one before: of two questions only the later is answered. */
+/** A function that gives a new signal and aborts the previous one: only the latest request is answered. */
 export function latest() {
   let controller = new AbortController();
   return () => {

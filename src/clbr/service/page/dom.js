@@ -1,20 +1,20 @@
-// Nodes of the page. Whatever comes from data becomes a text node or an attribute, so that markup in a name stays text.
+// Elements of the page. Data becomes a text node or an attribute, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element: h("p.quiet", {id: "why"}, "text", node). A property that is null or false is left out. */
+/** An element: h("p.muted", {id: "why"}, "text", child). A property that is null or false is left out. */
 export function h(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
-  return fill(document.createElement(tag), classes, properties, children);
+  return build(document.createElement(tag), classes, properties, children);
 }
 
-/** The same for pictures. */
+/** The same for SVG. */
 export function svg(name, properties = {}, ...children) {
   const [tag, ...classes] = name.split(".");
-  return fill(document.createElementNS(SVG, tag), classes, properties, children);
+  return build(document.createElementNS(SVG, tag), classes, properties, children);
 }
 
-function fill(element, classes, properties, children) {
+function build(element, classes, properties, children) {
   if (classes.length) element.classList.add(...classes);
   for (const [key, value] of Object.entries(properties)) {
     if (value === null || value === undefined || value === false) continue;
@@ -25,28 +25,28 @@ function fill(element, classes, properties, children) {
   return element;
 }
 
-/** Puts children in the place of all that was there. */
-export function put(parent, ...children) {
+/** Replaces all children. */
+export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat().filter(Boolean));
   return parent;
 }
 
 /**
- * Makes the children of a list those of `things`, in their order. An element whose key stays is kept, so that focus
- * and open answers stay where they are.
+ * Makes the children of a list match `entries`, in their order. An element whose key is still there is reused, so that
+ * focus and open answers stay.
  */
-export function keyed(list, things, keyOf, make, update) {
-  const known = new Map([...list.children].map((child) => [child.dataset.key, child]));
-  const wanted = things.map((thing) => {
-    const key = String(keyOf(thing));
-    const element = known.get(key) ?? make(thing);
+export function updateList(list, entries, keyOf, make, update) {
+  const old = new Map([...list.children].map((child) => [child.dataset.key, child]));
+  const wanted = entries.map((entry) => {
+    const key = String(keyOf(entry));
+    const element = old.get(key) ?? make(entry);
     element.dataset.key = key;
-    update(element, thing);
+    update(element, entry);
     return element;
   });
-  const kept = new Set(wanted);
-  for (const child of [...list.children]) if (!kept.has(child)) child.remove();
-  // Moving an element takes focus from it, so the one with focus stays and the others go around it.
+  const reused = new Set(wanted);
+  for (const child of [...list.children]) if (!reused.has(child)) child.remove();
+  // An element that is moved loses focus, so the focused one stays and the others are moved around it.
   const focused = wanted.findIndex((element) => element.contains(document.activeElement));
   if (focused >= 0 && wanted[focused].parentElement === list) {
     wanted.slice(0, focused).forEach((element) => list.insertBefore(element, wanted[focused]));
@@ -54,21 +54,33 @@ export function keyed(list, things, keyOf, make, update) {
   } else list.append(...wanted);
 }
 
-let saying = [];
+/** Marks an element as busy during the work; a style shows it only if the work takes a while. */
+export async function busy(element, work) {
+  const job = {};
+  element.job = job;
+  element.setAttribute("aria-busy", "true");
+  try {
+    return await work();
+  } finally {
+    if (element.job === job) element.removeAttribute("aria-busy"); // later work may still be running
+  }
+}
+
+let announcements = [];
 let timer;
-/** Says something to those who do not see the page; what comes close together is said together. */
+/** Announces a text to screen readers; texts that follow each other closely are announced together. */
 export function announce(text) {
-  saying.push(text.replace(/\.$/, ""));
+  announcements.push(text.replace(/\.$/, ""));
   clearTimeout(timer);
   timer = setTimeout(() => {
-    document.getElementById("said").textContent = `${saying.join(". ")}.`;
-    saying = [];
+    document.getElementById("announcer").textContent = `${announcements.join(". ")}.`;
+    announcements = [];
   }, 300);
 }
 
 const PATHS = {
-  strike: "M4 4l8 8M12 4l-8 8",
-  back: "M3.5 8a4.5 4.5 0 1 0 1.6-3.4M5.4 2v3h3",
+  remove: "M4 4l8 8M12 4l-8 8",
+  restore: "M3.5 8a4.5 4.5 0 1 0 1.6-3.4M5.4 2v3h3",
   swap: "M3 5.5h9M9.5 3 12 5.5 9.5 8M13 10.5H4M6.5 8 4 10.5 6.5 13",
   undo: "M6 3 3 6l3 3M3 6h6.5a3.5 3.5 0 0 1 0 7H6",
   redo: "M10 3l3 3-3 3M13 6H6.5a3.5 3.5 0 0 0 0 7H10",
@@ -78,7 +90,7 @@ const PATHS = {
   dark: "M13 9.4A5.3 5.3 0 0 1 6.6 3a5.3 5.3 0 1 0 6.4 6.4z",
 };
 
-/** A drawn sign, which says nothing to screen readers: the button around it has a label. */
+/** An icon, hidden from screen readers: the button around it has a label. */
 export function icon(name) {
   return svg("svg.icon", { viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
 }
@@ -88,7 +100,7 @@ export function button(name, onclick, properties, ...children) {
   return h(name, { type: "button", onclick, ...properties }, ...children);
 }
 
-/** A button with a sign, and words for those who do not see it. */
+/** A button with an icon and a label for screen readers. */
 export function iconButton(name, label, onclick) {
   return button("button.icon-button", onclick, { "aria-label": label, title: label }, icon(name));
 }

@@ -1,16 +1,15 @@
-// The part of Markdown that a model card uses, as nodes: headings, paragraphs, lists, tables; **strong**, *em*, `code`
-// and links.
+// Renders the Markdown of a model card: headings, paragraphs, lists, tables; **strong**, *em*, `code` and links.
 
 import { h } from "/page/dom.js";
 
 const INLINE = /\*\*([^*]+)\*\*|\*([^*]+)\*|`([^`]+)`|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/g;
 
-/** The text as nodes; headings begin at `level`. */
+/** The text as elements; its first heading is of `level`. */
 export function markdown(text, level = 2) {
   return blocks(text.split(/\r?\n/)).map((lines) => block(lines, level));
 }
 
-/** Lines that belong together; a heading stands alone. */
+/** Groups lines into blocks; a heading is a block of its own. */
 function blocks(lines) {
   const found = [];
   let open = false;
@@ -36,11 +35,11 @@ function block(lines, level) {
   return h("p", {}, inline(lines.join(" ")));
 }
 
-/** A line that does not begin an entry goes on with the one before. */
-function entries(lines, begin) {
+/** The entries of a list; a line without a marker continues the entry before. */
+function entries(lines, marker) {
   const found = [];
   for (const line of lines) {
-    if (begin.test(line)) found.push(line.replace(begin, ""));
+    if (marker.test(line)) found.push(line.replace(marker, ""));
     else found[found.length - 1] += ` ${line.trim()}`;
   }
   return found.map((entry) => h("li", {}, inline(entry)));
@@ -53,7 +52,7 @@ function table(lines) {
     const [first, ...others] = cells(line).map(inline);
     return h("tr", {}, h("th", { scope: "row" }, first), others.map((cell) => h("td", {}, cell)));
   });
-  // A wide table is scrolled by itself, also with the keyboard, so that the page never is.
+  // A wide table scrolls by itself, also with the keyboard, so that the page does not.
   return h("div.scroll", { tabindex: "0", role: "group", "aria-label": `Table: ${cells(lines[0]).join(", ")}` },
     h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
@@ -62,13 +61,13 @@ function inline(text) {
   const found = [];
   let end = 0;
   for (const match of text.matchAll(INLINE)) {
-    const [whole, strong, em, code, words, address] = match;
+    const [matched, strong, em, code, words, address] = match;
     found.push(text.slice(end, match.index));
     if (strong) found.push(h("strong", {}, strong));
     else if (em) found.push(h("em", {}, em));
     else if (code) found.push(h("code", {}, code));
     else found.push(h("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, words));
-    end = match.index + whole.length;
+    end = match.index + matched.length;
   }
   return [...found, text.slice(end)].filter((part) => part !== "");
 }

@@ -1,166 +1,171 @@
-// What the page shows, as values: which tab, whom, which edits. Undo, redo and the link in the address bar live here.
+// The state of the page: the open tab, the user or bundle of each tab with its edits, undo, redo, and the link.
 
-export const EDITS = {
-  readers: ["add_bundles", "drop_bundles", "add_items", "drop_items"],
-  studio: ["add_items", "drop_items"],
+const EDITS = {
+  users: ["add_bundles", "drop_bundles", "add_items", "drop_items"],
+  bundles: ["add_items", "drop_items"],
 };
-const SUBJECT = { readers: "user", studio: "bundle" };
-const TABS = ["readers", "studio", "model"];
-const STEPS = 200; // that can be undone
-export const LONGEST = 200; // letters of an id, or of a search, that the service reads
+const KIND = { users: "user", bundles: "bundle" };
+const TABS = ["users", "bundles", "model"];
+const UNDO_STEPS = 200;
+export const MAX_TEXT = 200; // characters of an id or a search text that the service accepts
 
 const listeners = [];
+/** `subjects` has, by tab, the subject that is shown now, those before it and those undone. */
 export const state = {
-  tab: "readers",
-  top: 20,
-  longest: 100, // places of a list
-  most: 200, // edits of a sort that the service takes at once
-  leftOut: 0, // edits of a link beyond that
-  desks: { readers: desk("readers"), studio: desk("studio") },
+  tab: "users",
+  k: 20, // length of a list
+  maxK: 100,
+  maxEdits: 200, // of each sort in one request
+  omitted: 0, // edits of the link beyond that
+  subjects: { users: emptyTimeline("users"), bundles: emptyTimeline("bundles") },
 };
 
-function desk(tab) {
-  return { now: blank(tab), past: [], future: [] };
+function emptyTimeline(tab) {
+  return { now: unedited(tab), past: [], future: [] };
 }
 
-/** Someone or something without edits. */
-export function blank(tab, id = null) {
+/** A subject: a user or a bundle by id, without edits. Without an id nothing is chosen. */
+export function unedited(tab, id = null) {
   return { id, ...Object.fromEntries(EDITS[tab].map((name) => [name, []])) };
 }
 
-export function listen(listener) {
+/** Registers a function that is called after each change. */
+export function onChange(listener) {
   listeners.push(listener);
 }
 
-/** Edits as they are sent. */
-export function editsOf(now) {
-  const { id, ...edits } = now;
+/** The edits of a subject, as a request has them. */
+export function editsOf(subject) {
+  const { id, ...edits } = subject;
   return edits;
 }
 
-export function edited(now) {
-  return Object.values(editsOf(now)).some((ids) => ids.length > 0);
+export function isEdited(subject) {
+  return Object.values(editsOf(subject)).some((ids) => ids.length > 0);
 }
 
-/** How a thing stands: "struck", "added" or "as is". */
-export function standing(now, kind, id) {
-  if (now[`drop_${kind}s`].includes(id)) return "struck";
-  return now[`add_${kind}s`].includes(id) ? "added" : "as is";
+/** How the edits treat a node: "removed", "added" or "unchanged". */
+export function editStatus(subject, kind, id) {
+  if (subject[`drop_${kind}s`].includes(id)) return "removed";
+  return subject[`add_${kind}s`].includes(id) ? "added" : "unchanged";
 }
 
-/** With a thing of the data struck out; an added one is taken away again. */
-export function without(now, kind, id) {
+/** The subject without a node; if edits added the node, they no longer do. */
+export function withRemoved(subject, kind, id) {
   const [add, drop] = [`add_${kind}s`, `drop_${kind}s`];
-  if (now[add].includes(id)) return { ...now, [add]: now[add].filter((other) => other !== id) };
-  return now[drop].includes(id) ? now : { ...now, [drop]: [...now[drop], id] };
+  if (subject[add].includes(id)) return { ...subject, [add]: subject[add].filter((other) => other !== id) };
+  return subject[drop].includes(id) ? subject : { ...subject, [drop]: [...subject[drop], id] };
 }
 
-/** With a thing added; one that was struck out is put back. */
-export function withAdded(now, kind, id) {
+/** The subject with a node; if edits removed the node, they no longer do. */
+export function withAdded(subject, kind, id) {
   const [add, drop] = [`add_${kind}s`, `drop_${kind}s`];
-  if (now[drop].includes(id)) return { ...now, [drop]: now[drop].filter((other) => other !== id) };
-  return now[add].includes(id) ? now : { ...now, [add]: [...now[add], id] };
+  if (subject[drop].includes(id)) return { ...subject, [drop]: subject[drop].filter((other) => other !== id) };
+  return subject[add].includes(id) ? subject : { ...subject, [add]: [...subject[add], id] };
 }
 
-/** Goes to a new value, which can be undone. */
-export function change(tab, now) {
-  const here = state.desks[tab];
-  if (same(now, here.now)) return;
-  const elsewhere = now.id !== here.now.id;
-  take(here, now);
-  settle(elsewhere);
+/** Shows a subject on a tab; this can be undone. */
+export function change(tab, subject) {
+  const timeline = state.subjects[tab];
+  if (equal(subject, timeline.now)) return;
+  const navigates = subject.id !== timeline.now.id;
+  append(timeline, subject);
+  publish(navigates);
 }
 
-function take(here, now) {
-  if (here.now.id !== null) here.past = [...here.past, here.now].slice(-STEPS); // nobody goes back to an empty desk
-  Object.assign(here, { now, future: [] });
+function append(timeline, subject) {
+  const { now, past } = timeline;
+  if (now.id !== null) timeline.past = [...past, now].slice(-UNDO_STEPS); // there is no step back to an empty tab
+  Object.assign(timeline, { now: subject, future: [] });
 }
 
-/** A step back, or forward again. False if there is none. */
+/** One step back; false if there is none. */
 export function undo(tab) {
   return step(tab, "past", "future");
 }
 
+/** One step forward again; false if there is none. */
 export function redo(tab) {
   return step(tab, "future", "past");
 }
 
 function step(tab, from, to) {
-  const here = state.desks[tab];
-  if (!here?.[from].length) return false;
-  const now = here[from].at(-1);
-  const elsewhere = now.id !== here.now.id;
-  Object.assign(here, { [from]: here[from].slice(0, -1), [to]: [...here[to], here.now], now });
-  settle(elsewhere);
+  const timeline = state.subjects[tab];
+  if (!timeline?.[from].length) return false;
+  const now = timeline[from].at(-1);
+  const navigates = now.id !== timeline.now.id;
+  Object.assign(timeline, { [from]: timeline[from].slice(0, -1), [to]: [...timeline[to], timeline.now], now });
+  publish(navigates);
   return true;
 }
 
 export function openTab(tab) {
   if (tab === state.tab) return;
   state.tab = tab;
-  settle(true);
+  publish(true);
 }
 
-/** Shows someone or something, with edits, on its tab. */
-export function open(tab, now) {
-  const elsewhere = tab !== state.tab;
+/** Opens a tab and shows a subject on it. */
+export function open(tab, subject) {
+  const navigates = tab !== state.tab;
   state.tab = tab;
-  if (same(now, state.desks[tab].now)) settle(elsewhere);
-  else change(tab, now);
+  if (equal(subject, state.subjects[tab].now)) publish(navigates);
+  else change(tab, subject);
 }
 
-export function setTop(top) {
-  state.top = top;
-  settle(false);
+/** Sets the length of the lists. */
+export function setK(k) {
+  state.k = k;
+  publish(false);
 }
 
-/** The address bar says what is shown; going elsewhere is a step for the browser's Back, an edit is not. */
-function settle(elsewhere) {
-  state.leftOut = 0; // told, and gone on from
-  const hash = linkTo(state.tab, state.desks[state.tab]?.now, state.top);
-  if (hash !== location.hash) history[elsewhere ? "pushState" : "replaceState"](null, "", hash);
+/** Updates the address bar and the page. Another subject or tab is a step for the browser's Back; an edit is not. */
+function publish(navigates) {
+  state.omitted = 0;
+  const hash = linkTo(state.tab, state.subjects[state.tab]?.now, state.k);
+  if (hash !== location.hash) history[navigates ? "pushState" : "replaceState"](null, "", hash);
   listeners.forEach((listener) => listener());
 }
 
-/** A link that shows this; without a length it keeps the one that is shown. */
-export function linkTo(tab, now, top = null) {
+/** A link to a subject; without k the length of the list stays as it is. */
+export function linkTo(tab, subject, k = null) {
   const params = new URLSearchParams({ tab });
-  if (now?.id != null) {
-    params.set(SUBJECT[tab], now.id);
-    EDITS[tab].forEach((name) => now[name].forEach((id) => params.append(name, id)));
+  if (subject?.id != null) {
+    params.set(KIND[tab], subject.id);
+    EDITS[tab].forEach((name) => subject[name].forEach((id) => params.append(name, id)));
   }
-  if (tab !== "model" && top !== null) params.set("top", top);
+  if (tab !== "model" && k !== null) params.set("k", k);
   return `#${params}`;
 }
 
-/** Takes over what a link says; what it does not speak of stays. */
+/** Sets the state from a link; what the link does not contain stays. */
 export function readLink(hash = location.hash) {
   const params = new URLSearchParams(hash.slice(1));
-  state.tab = TABS.includes(params.get("tab")) ? params.get("tab") : "readers";
-  const top = Number(params.get("top")) || state.top;
-  state.top = Math.min(Math.max(1, Math.round(top)), state.longest);
-  const here = state.desks[state.tab];
-  if (here) {
-    const { now, leftOut } = told(params, state.tab);
-    state.leftOut = leftOut;
-    if (leftOut) history.replaceState(null, "", linkTo(state.tab, now, state.top)); // the address says what is shown
-    if (!same(now, here.now)) take(here, now);
+  state.tab = TABS.includes(params.get("tab")) ? params.get("tab") : "users";
+  const k = Number(params.get("k")) || state.k;
+  state.k = Math.min(Math.max(1, Math.round(k)), state.maxK);
+  const timeline = state.subjects[state.tab];
+  if (timeline) {
+    const { subject, omitted } = parseSubject(params, state.tab);
+    state.omitted = omitted;
+    if (omitted) history.replaceState(null, "", linkTo(state.tab, subject, state.k)); // the address matches the page
+    if (!equal(subject, timeline.now)) append(timeline, subject);
   }
   listeners.forEach((listener) => listener());
 }
 
-/** Whom a link is about, with as many of its edits as can be asked at once, and how many more it has. */
-function told(params, tab) {
-  const now = blank(tab, params.get(SUBJECT[tab]) || null);
-  let leftOut = 0;
-  for (const name of now.id === null ? [] : EDITS[tab]) {
+/** The subject of a link with as many edits as one request may have, and the number of edits left out. */
+function parseSubject(params, tab) {
+  const subject = unedited(tab, params.get(KIND[tab]) || null);
+  let omitted = 0;
+  for (const name of subject.id === null ? [] : EDITS[tab]) {
     const ids = [...new Set(params.getAll(name))].filter(Boolean);
-    now[name] = ids.filter((id) => [...id].length <= LONGEST).slice(0, state.most);
-    leftOut += ids.length - now[name].length;
+    subject[name] = ids.filter((id) => [...id].length <= MAX_TEXT).slice(0, state.maxEdits);
+    omitted += ids.length - subject[name].length;
   }
-  return { now, leftOut };
+  return { subject, omitted };
 }
 
-function same(one, other) {
+function equal(one, other) {
   return JSON.stringify(one) === JSON.stringify(other);
 }

@@ -1,38 +1,38 @@
-// Light or dark: as the system has it, until the button is used; then that is kept.
+// Light or dark: the system's setting, until the button is used; then the choice is stored.
 
-import { icon, put } from "/page/dom.js";
-import { forGood } from "/page/store.js";
+import { fill, icon } from "/page/dom.js";
+import { permanentStorage } from "/page/storage.js";
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 
 apply();
 
-function kept() {
-  const theme = forGood.get("theme");
+function stored() {
+  const theme = permanentStorage.get("theme");
   return ["light", "dark"].includes(theme) ? theme : null;
 }
 
 function isDark() {
-  return kept() ? kept() === "dark" : system.matches;
+  return stored() ? stored() === "dark" : system.matches;
 }
 
 function apply() {
-  if (kept()) root.dataset.theme = kept();
+  if (stored()) root.dataset.theme = stored();
 }
 
-/** Makes the button that switches. */
+/** Sets up the button that switches. */
 export function themeButton(button) {
-  const label = () => {
+  const update = () => {
     const words = isDark() ? "Light" : "Dark";
-    put(button, icon(words.toLowerCase()), words);
+    fill(button, icon(words.toLowerCase()), words);
     button.setAttribute("aria-label", `Switch to ${words.toLowerCase()} colours`);
   };
   button.addEventListener("click", () => {
-    forGood.set("theme", isDark() ? "light" : "dark");
+    permanentStorage.set("theme", isDark() ? "light" : "dark");
     apply();
-    label();
+    update();
   });
-  system.addEventListener("change", label);
-  label();
+  system.addEventListener("change", update);
+  update();
 }

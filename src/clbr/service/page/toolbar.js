@@ -1,34 +1,34 @@
-// What can be done with edits as a whole: undo, redo, start over, copy a link; and how long a list is looked at.
+// The toolbar of a tab: undo, redo, start over, copy the link, and the length of the list.
 
-import { announce, button, h, icon, put } from "/page/dom.js";
-import { blank, change, edited, redo, setTop, state, undo } from "/page/state.js";
+import { announce, button, fill, h, icon } from "/page/dom.js";
+import { change, isEdited, redo, setK, state, undo, unedited } from "/page/state.js";
 
 const LENGTHS = [5, 10, 20, 40, 50, 100];
 
-/** The bar of a tab; `show()` brings it up to date. */
+/** `show()` updates it. */
 export function toolbar(tab) {
-  const tool = (name, words, hint, onclick) => button("button.quiet", onclick, { title: hint }, icon(name), words);
-  const back = tool("undo", "Undo", "Undo (Ctrl+Z)", () => goBack(tab));
-  const forth = tool("redo", "Redo", "Redo (Ctrl+Shift+Z)", () => goForth(tab));
-  const over = tool("back", "Start over", "Take all changes back", () => {
-    change(tab, blank(tab, state.desks[tab].now.id));
-    announce("All changes are taken back");
+  const tool = (name, words, hint, onclick) => button("button.muted", onclick, { title: hint }, icon(name), words);
+  const back = tool("undo", "Undo", "Undo (Ctrl+Z)", () => undoStep(tab));
+  const forward = tool("redo", "Redo", "Redo (Ctrl+Shift+Z)", () => redoStep(tab));
+  const reset = tool("restore", "Start over", "Discard all changes", () => {
+    change(tab, unedited(tab, state.subjects[tab].now.id));
+    announce("All changes are discarded");
   });
-  const link = tool("link", "Copy link", "A link that shows just this", copyLink);
-  const choice = h("select", { onchange: () => setTop(Number(choice.value)) });
+  const link = tool("link", "Copy link", "A link to what is shown", copyLink);
+  const lengths = h("select", { onchange: () => setK(Number(lengths.value)) });
   const element = h("div.toolbar", { role: "group", "aria-label": "Changes" },
-    back, forth, over, link, h("label.length", {}, "Look at the first ", choice));
+    back, forward, reset, link, h("label.length", {}, "Show the first ", lengths));
 
   function show() {
-    const here = state.desks[tab];
+    const { now, past, future } = state.subjects[tab];
     // Not `disabled`: a button that is used with the keyboard must not lose focus when there is no further step.
-    setOff(back, here.past.length === 0);
-    setOff(forth, here.future.length === 0);
-    setOff(over, !edited(here.now));
-    const lengths = new Set([...LENGTHS.filter((length) => length <= state.longest), state.top]);
-    const inOrder = [...lengths].sort((one, other) => one - other);
-    put(choice, inOrder.map((length) => h("option", { value: length }, String(length))));
-    choice.value = String(state.top);
+    setDisabled(back, past.length === 0);
+    setDisabled(forward, future.length === 0);
+    setDisabled(reset, !isEdited(now));
+    const offered = new Set([...LENGTHS.filter((length) => length <= state.maxK), state.k]);
+    const sorted = [...offered].sort((one, other) => one - other);
+    fill(lengths, sorted.map((length) => h("option", { value: length }, String(length))));
+    lengths.value = String(state.k);
   }
 
   async function copyLink() {
@@ -45,14 +45,14 @@ export function toolbar(tab) {
   return { element, show };
 }
 
-function setOff(button, off) {
-  button.setAttribute("aria-disabled", String(off));
+function setDisabled(button, disabled) {
+  button.setAttribute("aria-disabled", String(disabled));
 }
 
-export function goBack(tab) {
+export function undoStep(tab) {
   announce(undo(tab) ? "Undone" : "Nothing to undo");
 }
 
-export function goForth(tab) {
-  announce(redo(tab) ? "Done again" : "Nothing to redo");
+export function redoStep(tab) {
+  announce(redo(tab) ? "Redone" : "Nothing to redo");
 }

@@ -1,46 +1,47 @@
-// What users, bundles and items are called here, and the sentences that hang on it.
+// What users, bundles and items are called here, and text that depends on it.
 
 let words = { user: ["user", "users"], bundle: ["bundle", "bundles"], item: ["item", "items"] };
 
-export function setWords(told) {
-  words = told;
+/** Sets singular and plural by kind. */
+export function setWords(given) {
+  words = given;
 }
 
-/** "book", or "books" where there is any other number than one. */
-export function word(kind, count = 1) {
-  return words[kind][count === 1 ? 0 : 1];
+/** "book", or "books" for any number but one. */
+export function word(kind, number = 1) {
+  return words[kind][number === 1 ? 0 : 1];
 }
 
-export function many(kind) {
+export function plural(kind) {
   return words[kind][1];
 }
 
-export function capital(text) {
+export function capitalize(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** "a book", "an outfit", "a user". */
-export function one(kind) {
+export function withArticle(kind) {
   return `${/^([aeio]|u(?!se|ni))/i.test(word(kind)) ? "an" : "a"} ${word(kind)}`;
 }
 
 /** "1 book", "1,204 books". */
 export function count(number, kind) {
-  return `${figure(number)} ${word(kind, number)}`;
+  return `${formatNumber(number)} ${word(kind, number)}`;
 }
 
-export function figure(number) {
+export function formatNumber(number) {
   return number.toLocaleString("en");
 }
 
-/** Her name, or "Reader 17" where there is none. */
-export function called(kind, node) {
-  return node.name || `${capital(word(kind))} ${node.id}`;
+/** A node's name, or "Reader 17" for one without a name. */
+export function label(kind, node) {
+  return node.name || `${capitalize(word(kind))} ${node.id}`;
 }
 
-/** How much is known of someone, in words. */
-export function segment(name) {
-  const kind = many("bundle");
+/** A segment of users in words: how many bundles they have chosen. */
+export function segmentLabel(name) {
+  const kind = plural("bundle");
   return { heavy: `many ${kind} chosen`, light: `a few ${kind} chosen`, cold: `no ${kind} chosen yet` }[name] ?? name;
 }
 
@@ -48,11 +49,11 @@ export function isKind(kind) {
   return Object.hasOwn(words, kind);
 }
 
-/** What the service says, in the words of the house: "a user has 3 items" becomes "a reader has 3 books". */
-export function inWords(text) {
-  const plain = /(?<![\w'“-])(?:(an?) )?(user|bundle|item)(s?)(?![\w-])/gi; // as a word; an id may hold one, too
-  return text.replace(plain, (found, article, kind, plural) => {
-    const said = article ? one(kind.toLowerCase()) : word(kind.toLowerCase(), plural ? 2 : 1);
-    return /^[A-Z]/.test(found) ? capital(said) : said;
+/** A message of the service in these words: "a user has 3 items" becomes "a reader has 3 books". */
+export function translate(text) {
+  const kinds = /(?<![\w'“-])(?:(an?) )?(user|bundle|item)(s?)(?![\w-])/gi; // whole words only: an id may contain one
+  return text.replace(kinds, (match, article, kind, ending) => {
+    const found = article ? withArticle(kind.toLowerCase()) : word(kind.toLowerCase(), ending ? 2 : 1);
+    return /^[A-Z]/.test(match) ? capitalize(found) : found;
   });
 }

@@ -1,0 +1,146 @@
+"""clbr export, recommend and similar."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clbr.cli.options import MovedData, Threads
+from clbr.errors import InputError, found_in
+
+if TYPE_CHECKING:
+    from clbr.inference.recommender import Recommender
+
+ArtifactFolder = Annotated[Path, typer.Argument(metavar="ARTIFACT", help="A folder that clbr export made.")]
+K = Annotated[int, typer.Option("--k", min=1, help="Length of the list.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object, the same as over HTTP.")]
+Items = Annotated[list[str] | None, typer.Option(help="An item's id; may be repeated.")]
+Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id; may be repeated.")]
+
+
+def open_recommender(folder: Path, threads: int | None) -> "Recommender":
+    """Open an artifact, with so many threads."""
+    from clbr.inference.recommender import load_recommender
+    from clbr.training.runtime import use_threads
+
+    use_threads(threads)
+    return load_recommender(folder)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the artifact; new or empty.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an artifact that is there.")] = False,
+    data: MovedData = None,
+    threads: Threads = None,
+) -> None:
+    """Export a run as an artifact: a folder that recommends and answers, without the run and the data set."""
+    from clbr.cli import show
+    from clbr.inference.export import export as export_run
+    from clbr.training.runtime import use_threads
+
+    use_threads(threads)
+    with show.progress("exporting", None):
+        export_run(run, out, force=force, data=data)
+    typer.echo((out / "card.md").read_text())
+    typer.echo(f"next: clbr recommend {out} --user ID")
+
+
+def recommend(
+    artifact: ArtifactFolder,
+    user: Annotated[str | None, typer.Option(help="A user's id.")] = None,
+    k: K = 20,
+    likes_item: Items = None,
+    likes_bundle: Bundles = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="With --all: a Parquet file.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="A file of bundle ids, one a line: only these.")] = None,
+    deny: Annotated[Path | None, typer.Option(help="A file of bundle ids, one a line: none of these.")] = None,
+    keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
+    diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share fewer items.")] = 0.0,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """The best bundles for a user, for an unseen user who likes some items or bundles, or for everyone."""
+    from clbr.cli import show_answers
+
+    recommender = open_recommender(artifact, threads)
+    if sum((user is not None, all_, bool(likes_item or likes_bundle))) != 1:
+        raise InputError("expected one of --user ID, --all, or what an unseen user likes: --likes-item, --likes-bundle")
+    filters = {"--allow": allow, "--deny": deny, "--diversity": diversity, "--keep-chosen": keep_chosen}
+    if all_:
+        _reject("--all", filters | {"--json": json})
+        _recommend_all(recommender, out, k)
+        return
+    _reject("a list on the terminal", {"--out": out})
+    answer = recommender.recommend_one(
+        user,
+        likes_items=likes_item or (),
+        likes_bundles=likes_bundle or (),
+        k=k,
+        keep_chosen=keep_chosen,
+        allow=None if allow is None else _read_ids(recommender, allow),
+        deny=[] if deny is None else _read_ids(recommender, deny),
+        diversity=diversity,
+    )
+    if json:
+        typer.echo(answer.to_json())
+    else:
+        show_answers.recommendations(answer, diversity, recommender.artifact.about.diversity)
+
+
+def _recommend_all(recommender: "Recommender", out: Path | None, k: int) -> None:
+    """Every user's list, to a file."""
+    from clbr.cli import show
+    from clbr.inference.recommend import recommend_all
+
+    if out is None or out.suffix != ".parquet":
+        raise InputError("--all: expected --out with a name that ends in .parquet")
+    users = recommender.artifact.about.users
+    with show.progress("ranking", users) as on_progress:
+        rows = recommend_all(recommender.artifact, out, k, on_progress)
+    typer.echo(f"{out}: {rows:,} rows, {users:,} users")
+
+
+def _reject(what: str, options: dict[str, Any]) -> None:
+    """Raise an error for options that would have no effect."""
+    if given := [name for name, value in options.items() if value]:
+        raise InputError(f"{what} does not take {given[0]}; leave it out")
+
+
+def _read_ids(recommender: "Recommender", path: Path) -> list[str]:
+    """The bundle ids of a file; an unknown one is an error."""
+    from clbr.files import read_bytes
+
+    # utf-8-sig: spreadsheets put a byte order mark before the first line
+    lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
+    ids = [line for line in lines if line]
+    with found_in(path):
+        for id in ids:
+            recommender.artifact.bundles.index(id)
+    return ids
+
+
+def similar(
+    artifact: ArtifactFolder,
+    bundle: Annotated[str | None, typer.Option(help="A bundle's id.")] = None,
+    item: Annotated[str | None, typer.Option(help="An item's id.")] = None,
+    k: K = 10,
+    json: Json = False,
+    threads: Threads = None,
+) -> None:
+    """The bundles nearest to a bundle, or the items nearest to an item, by the cosine of their vectors."""
+    from clbr.cli import show_answers
+
+    recommender = open_recommender(artifact, threads)
+    if (bundle is None) == (item is None):
+        raise InputError("expected --bundle ID or --item ID, one of them")
+    if bundle is not None:
+        answer = recommender.similar_bundles(bundle, k)
+    else:
+        assert item is not None
+        answer = recommender.similar_items(item, k)
+    if json:
+        typer.echo(answer.to_json())
+    else:
+        show_answers.similar(answer)

@@ -1,0 +1,174 @@
+"""From tables to a data set: number the ids, merge repeated pairs, split user-bundle, add names.
+
+Files and frames share this code, so the same tables give the same data set in either form.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from clbr.data.columns import Table
+from clbr.data.dataset import KINDS, Backend, BundleDataset, Kind, Nodes
+from clbr.data.pairs import Codes, Pairs, decode, distinct, encode
+from clbr.data.split import SPLITS, SplitConfig, split_last, split_random
+from clbr.errors import InputError
+
+RELATIONS: dict[str, tuple[Kind, Kind]] = {
+    "user_bundle": ("user", "bundle"),
+    "validation": ("user", "bundle"),
+    "test": ("user", "bundle"),
+    "user_item": ("user", "item"),
+    "bundle_item": ("bundle", "item"),
+}
+"""The kinds of node in each table of pairs."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A data set, and what was left out on the way."""
+
+    dataset: BundleDataset
+    merged: dict[str, int]
+    """Repeated rows, by table."""
+    unmatched_names: int
+    """Names whose id is in no relation."""
+
+
+def build_dataset(
+    tables: Mapping[str, Table], split: SplitConfig | None, name: str, backend: Backend = "polars"
+) -> Built:
+    """Number the ids, merge repeated pairs, split user-bundle and add names.
+
+    `tables` has the three relations and maybe names. If it has validation and test, these are the split, and `split`
+    is not used. Of a repeated pair the earliest time counts.
+    """
+    relations = [key for key in RELATIONS if key in tables]
+    ids = {key: {kind: tables[key].ids(kind) for kind in RELATIONS[key]} for key in relations}
+    index: dict[Kind, pl.DataFrame] = {}
+    nodes: dict[Kind, Nodes] = {}
+    unmatched = 0
+    for kind in KINDS:
+        columns = [ids[key][kind] for key in relations if kind in ids[key]]
+        index[kind] = _number_ids([texts for texts, _ in columns])
+        names, left_out = _match_names(kind, index[kind], tables.get(f"{kind}_names"))
+        unmatched += left_out
+        known = tuple(index[kind]["id"].to_list())
+        nodes[kind] = Nodes(kind, len(known), known, names, integer_ids=all(whole for _, whole in columns))
+
+    pairs = {key: np.stack([_lookup(ids[key][kind][0], index[kind]) for kind in ids[key]], axis=1) for key in ids}
+    chosen = {key: pairs[key] for key in relations if RELATIONS[key] == ("user", "bundle")}
+    parts = _split_pairs(chosen, tables, split, nodes["user"], nodes["bundle"])
+    merged = {"user_bundle": sum(map(len, chosen.values())) - sum(map(len, parts.values()))}
+    for part, key in (("ui", "user_item"), ("bi", "bundle_item")):
+        parts[part] = _merge(pairs[key], len(nodes["item"]))
+        merged[key] = len(pairs[key]) - len(parts[part])
+    dataset = BundleDataset(
+        name,
+        nodes["user"],
+        nodes["bundle"],
+        nodes["item"],
+        train=parts["train"],
+        validation=parts["validation"],
+        test=parts["test"],
+        ui=parts["ui"],
+        bi=parts["bi"],
+        merged=merged,
+        backend=backend,
+    )
+    return Built(dataset, merged, unmatched)
+
+
+def _number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
+    """The distinct ids, numbered in their order: numeric if all are whole numbers, else alphabetical."""
+    ids = pl.concat([column.rename("id") for column in columns]).unique()
+    if ids.str.contains(r"^\d+$").all():
+        bare = ids.str.strip_chars_start("0")
+        ids = pl.DataFrame({"id": ids, "length": bare.str.len_bytes(), "bare": bare}).sort("length", "bare", "id")["id"]
+    else:
+        ids = ids.sort()
+    return pl.DataFrame({"id": ids}).with_row_index("number")
+
+
+def _lookup(ids: pl.Series, index: pl.DataFrame) -> NDArray[np.int32]:
+    """The number of each id."""
+    joined = pl.DataFrame({"id": ids}).join(index, on="id", how="left", maintain_order="left")
+    return joined["number"].cast(pl.Int32).to_numpy()
+
+
+def _match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[tuple[str | None, ...] | None, int]:
+    """The name of each node, and how many names belong to no node."""
+    if table is None:
+        return None, 0
+    by_id = pl.DataFrame({"id": table.ids(kind)[0], "name": table.texts("name")})
+    by_id = by_id.unique("id", keep="first", maintain_order=True)
+    unmatched = by_id.join(index, on="id", how="anti").height
+    if unmatched == by_id.height:
+        raise InputError(
+            f"{table.source}: none of its ids is in the relations: it has {kind} '{by_id['id'][0]}', "
+            f"they have '{index['id'][0]}'"
+        )
+    names = index.join(by_id, on="id", how="left", maintain_order="left")["name"]
+    return tuple(names.to_list()), unmatched
+
+
+def _merge(pairs: Pairs, width: int) -> Pairs:
+    """The distinct pairs, sorted."""
+    return decode(distinct(encode(pairs, width)), width)
+
+
+def _split_pairs(
+    chosen: Mapping[str, Pairs], tables: Mapping[str, Table], split: SplitConfig | None, users: Nodes, bundles: Nodes
+) -> dict[str, Pairs]:
+    """The distinct user-bundle pairs of each split."""
+    pairs, table, width = chosen["user_bundle"], tables["user_bundle"], len(bundles)
+    if split is None or split.method == "given":
+        if split is None:  # a frame per split
+            labels = np.repeat(np.arange(len(SPLITS), dtype=np.int8), [len(part) for part in chosen.values()])
+            pairs = np.concatenate(list(chosen.values()))
+        else:
+            labels = table.splits(SPLITS)
+        _check_given_split(encode(pairs, width), labels, [tables[key] for key in chosen], users, bundles)
+        parts = {part: _merge(pairs[labels == label], width) for label, part in enumerate(SPLITS)}
+    else:
+        codes = encode(pairs, width)
+        if split.method == "last":
+            times = table.times()
+            order = np.lexsort((times, codes))  # the earliest of a repeated pair first
+            codes, first = np.unique(codes[order], return_index=True)
+            pairs = decode(codes, width)
+            labels = split_last(pairs, times[order][first])
+        else:
+            pairs = decode(distinct(codes), width)
+            labels = split_random(pairs[:, 0], split.validation, split.test, split.seed)
+        parts = {part: pairs[labels == label] for label, part in enumerate(SPLITS)}
+    for part in SPLITS:
+        if not len(parts[part]):
+            reason = "it has no such row" if split and split.method == "given" else "no user has three pairs or more"
+            raise InputError(f"{table.source}: the split leaves {part} empty; {reason}", "split")
+    return parts
+
+
+def _check_given_split(
+    codes: Codes, labels: NDArray[np.int8], tables: Sequence[Table], users: Nodes, bundles: Nodes
+) -> None:
+    """Check that no pair is in two splits. `codes` and `labels` are those of all rows of the tables."""
+    order = np.lexsort((labels, codes))
+    same = (codes[order][1:] == codes[order][:-1]) & (labels[order][1:] != labels[order][:-1])
+    if not same.any():
+        return
+    ends = np.cumsum([len(table.frame) for table in tables])
+    first = int(np.flatnonzero(same)[0])
+    places = []
+    for row in (int(order[first]), int(order[first + 1])):
+        table = int(np.searchsorted(ends, row, side="right"))
+        place = tables[table].place(row - (int(ends[table - 1]) if table else 0))
+        places.append((SPLITS[labels[row]], place))
+    user, bundle = divmod(int(codes[order[first]]), len(bundles))
+    (one, there), (other, here) = places
+    raise InputError(
+        f"{here}: user '{users.id(user)}' and bundle '{bundles.id(bundle)}' are a pair of {other}, but of {one} in "
+        f"{there} ({int(same.sum()):,} such): a pair belongs to one split; delete it from the others"
+    )

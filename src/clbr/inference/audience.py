@@ -1,0 +1,81 @@
+"""A bundle's audience: the users who have it among their first k, before and after edits of its contents."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clbr.data.describe import SEGMENTS, segment_users
+from clbr.errors import InputError
+from clbr.inference.answers import Audience, NewBundleAudience, RankedUser, SegmentAudience
+from clbr.inference.artifact import Artifact
+from clbr.inference.whatif import Edits, Ids, edit_contents, edited_state, factual_state, ineffective, require_k
+
+MAX_USERS = 50
+"""Users who enter or leave, listed at most unless asked for more."""
+
+
+def audience(
+    artifact: Artifact,
+    bundle: str | int,
+    *,
+    add_items: Ids = (),
+    drop_items: Ids = (),
+    swap: Sequence[tuple[str | int, str | int]] = (),
+    edits: Edits | None = None,
+    k: int = 20,
+    max_users: int | None = MAX_USERS,
+) -> Audience:
+    """The users who have a bundle among their first k, before and after edits of its contents, or of anything.
+
+    `swap` holds (old item, new item) pairs. At most `max_users` of those who enter and leave are listed; None: all.
+    """
+    artifact.require_whatif()
+    index = artifact.bundles.index(bundle)
+    add, drop = [*add_items, *(new for _, new in swap)], [*drop_items, *(old for old, _ in swap)]
+    changed = edit_contents(artifact, index, add_items=add, drop_items=drop, edits=edits)
+    require_k(artifact, k)
+    before = factual_state(artifact).audience(index, k)
+    after = edited_state(artifact, changed).audience(index, k)
+    segment = segment_users(artifact.graph.ub.pairs, artifact.about.users)
+    segments = {
+        name: SegmentAudience(
+            users=int((segment == number).sum()),
+            before=int((segment[before] == number).sum()),
+            after=int((segment[after] == number).sum()),
+        )
+        for number, name in enumerate(SEGMENTS)
+    }
+    entered, left = np.setdiff1d(after, before), np.setdiff1d(before, after)
+    return Audience(
+        bundle=artifact.node("bundle", index),
+        k=k,
+        users=artifact.about.users,
+        before=len(before),
+        after=len(after),
+        segments=segments,
+        entered=[artifact.node("user", int(user)) for user in entered[:max_users]],
+        left=[artifact.node("user", int(user)) for user in left[:max_users]],
+        entered_count=len(entered),
+        left_count=len(left),
+        warnings=ineffective(artifact, changed),
+        caveat=artifact.caveat,
+    )
+
+
+def new_bundle_audience(artifact: Artifact, items: Ids, *, k: int = 20) -> NewBundleAudience:
+    """The users in whose lists an unseen bundle of these items would rank best."""
+    artifact.require_whatif()
+    if not items:
+        raise InputError("an unseen bundle needs items: name at least one", "item")
+    require_k(artifact, k)
+    state = edited_state(artifact, edit_contents(artifact, artifact.unseen_bundle, add_items=items))
+    ranks = state.ranks(artifact.unseen_bundle)
+    best = ranks.argsort(kind="stable")[:k]
+    return NewBundleAudience(
+        items=[artifact.node("item", artifact.items.index(item)) for item in items],
+        k=k,
+        users=artifact.about.users,
+        audience=int((ranks <= k).sum()),
+        best=[RankedUser(**artifact.node("user", int(u)).model_dump(), rank=int(ranks[u])) for u in best],
+        caveat=artifact.caveat,
+    )

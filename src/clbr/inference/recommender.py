@@ -1,0 +1,235 @@
+"""Recommender: the one object that answers, in the user's own ids. Python, the command line and HTTP all ask it."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from clbr.data.dataset import BundleDataset
+from clbr.data.folder import load
+from clbr.data.frames import read_ids
+from clbr.errors import InputError
+from clbr.evaluation.baselines import best_baseline
+from clbr.evaluation.protocol import Evaluation, evaluate
+from clbr.inference import audience as audience_
+from clbr.inference import explain as explain_
+from clbr.inference import recommend as recommend_
+from clbr.inference import similar as similar_
+from clbr.inference import suggest as suggest_
+from clbr.inference import whatif as whatif_
+from clbr.inference.answers import (
+    Answer,
+    Audience,
+    Explanation,
+    NewBundleAudience,
+    RecommendationBatch,
+    Recommendations,
+    Similar,
+    Suggestions,
+    WhatIf,
+)
+from clbr.inference.artifact import Artifact, open_artifact
+from clbr.inference.export import save_artifact
+from clbr.inference.find import Directory
+
+Id = str | int
+T = TypeVar("T", bound=Answer)
+Ids = Sequence[Id]
+Edits = whatif_.Edits
+
+
+class Recommender:
+    """A trained recommender. Users, bundles and items go by the ids of the data; frames come as the data's kind.
+
+    `recommend`, `score` and `evaluate` work for every model. What-if, audience, explain, suggest and unseen users need
+    a model that uses a graph; similar bundles and items need one with vectors. Other models raise `clbr.InputError`.
+    """
+
+    def __init__(self, artifact: Artifact, dataset: BundleDataset | None = None) -> None:
+        self.artifact, self.dataset = artifact, dataset
+        self.backend = dataset.backend if dataset is not None else "polars"
+
+    def __repr__(self) -> str:
+        about = self.artifact.about
+        return f"Recommender({about.model}, {about.paradigm}, seed {about.seed}, on {about.data})"
+
+    def _framed(self, answer: T) -> T:
+        """The answer, whose frames are of the data's kind and hold its ids."""
+        integer = [kind for kind, nodes in self.artifact.nodes.items() if nodes.ids is None or nodes.integer_ids]
+        return answer.for_frames(self.backend, integer)
+
+    def recommend(self, users: Iterable[Id] | Id | None = None, k: int = 20) -> Any:
+        """The k best bundles of some users (all, if None) as a frame: user, bundle, name, rank, score.
+
+        Bundles that a user has chosen in training are left out. An unknown user raises `InputError`.
+        """
+        whatif_.require_k(self.artifact, k)
+        if users is None:
+            indices = np.arange(self.artifact.about.users)
+        else:
+            indices = np.array([self.artifact.users.index(user) for user in _read(users, "users")], np.int64)
+        return recommend_.recommend_frame(self.artifact, indices, k, self.backend)
+
+    def recommend_one(
+        self,
+        user: Id | None = None,
+        *,
+        likes_items: Ids = (),
+        likes_bundles: Ids = (),
+        k: int = 20,
+        keep_chosen: bool = False,
+        allow: Collection[Id] | None = None,
+        deny: Collection[Id] = (),
+        diversity: float = 0.0,
+    ) -> Recommendations:
+        """The list of one user, or of an unseen user who likes these items and bundles, as an answer.
+
+        `keep_chosen` lists chosen bundles too, `allow` and `deny` restrict the bundles, and `diversity` from 0 to 1
+        trades score for bundles that share fewer items.
+        """
+        options: dict[str, Any] = {"keep_chosen": keep_chosen, "allow": allow, "deny": deny, "diversity": diversity}
+        likes: dict[str, Any] = {"likes_items": likes_items, "likes_bundles": likes_bundles}
+        return self._framed(recommend_.recommend(self.artifact, user, k=k, **likes, **options))
+
+    def recommend_batch(self, users: Sequence[Id], k: int = 20) -> RecommendationBatch:
+        """The lists of several users as answers, in their order."""
+        return self._framed(recommend_.recommend_batch(self.artifact, users, k))
+
+    def score(self, users: Iterable[Id], bundles: Iterable[Id]) -> NDArray[np.float32]:
+        """The scores of user-bundle pairs, in their order; higher is better, comparable within a user only."""
+        rows = [self.artifact.users.index(user) for user in _read(users, "users")]
+        columns = [self.artifact.bundles.index(bundle) for bundle in _read(bundles, "bundles")]
+        if len(rows) != len(columns):
+            raise InputError(f"{len(rows)} users and {len(columns)} bundles: expected pairs, as many of each")
+        distinct, at = np.unique(np.array(rows, np.int64), return_inverse=True)
+        found = np.empty(len(rows), np.float32)
+        for begin in range(0, len(distinct), recommend_.BLOCK):
+            some = distinct[begin : begin + recommend_.BLOCK]
+            scores = self.artifact.scorer.scores(torch.from_numpy(some)).cpu().numpy()
+            mine = np.flatnonzero((at >= begin) & (at < begin + len(some)))
+            found[mine] = scores[at[mine] - begin, np.array(columns, np.int64)[mine]]
+        return found
+
+    def evaluate(
+        self,
+        split: Literal["validation", "test"] = "test",
+        ks: Iterable[int] = (20, 40),
+        *,
+        data: BundleDataset | str | Path | None = None,
+        baseline: bool = True,
+    ) -> Evaluation:
+        """Metrics on a split by full ranking, of what is recommended; beside them the best baseline's.
+
+        A recommender that was opened from a folder holds no validation and test pairs: give it the data set.
+        """
+        dataset = self.dataset if data is None else data if isinstance(data, BundleDataset) else load(data)
+        if dataset is None:
+            raise InputError("a saved recommender holds training pairs only: give the data set to evaluate on", "data")
+        if dataset.fingerprint != self.artifact.about.fingerprint:
+            raise InputError(f"{dataset.name}: is not the data set that this recommender was trained on", "data")
+        ks = sorted(set(ks))
+        result = evaluate(recommend_.KnownScorer(self.artifact), dataset, split=split, ks=ks)
+        return replace(result, baseline=best_baseline(dataset, split=split, ks=ks)) if baseline else result
+
+    def whatif(
+        self,
+        user: Id,
+        *,
+        add_items: Ids = (),
+        drop_items: Ids = (),
+        add_bundles: Ids = (),
+        drop_bundles: Ids = (),
+        edits: Edits | None = None,
+        k: int = 20,
+    ) -> WhatIf:
+        """A user's list before and after edits of the user's history, or of anything (`edits`).
+
+        `edits` holds pairs of ids by relation: {"add": {"ui": [[user, item]]}, "drop": {"bi": [[bundle, item]]}}.
+        """
+        added: dict[str, Any] = {"add_items": add_items, "add_bundles": add_bundles}
+        dropped: dict[str, Any] = {"drop_items": drop_items, "drop_bundles": drop_bundles}
+        return self._framed(whatif_.whatif(self.artifact, user, **added, **dropped, edits=edits, k=k))
+
+    def audience(
+        self,
+        bundle: Id,
+        *,
+        add_items: Ids = (),
+        drop_items: Ids = (),
+        swap: Sequence[tuple[Id, Id]] = (),
+        edits: Edits | None = None,
+        k: int = 20,
+        max_users: int | None = audience_.MAX_USERS,
+    ) -> Audience:
+        """The users who have a bundle among their first k, before and after edits of its contents, or of anything.
+
+        `swap` holds (old item, new item) pairs. At most `max_users` who enter and leave are listed; None: all of them.
+        """
+        changes: dict[str, Any] = {"add_items": add_items, "drop_items": drop_items, "swap": swap, "edits": edits}
+        return self._framed(audience_.audience(self.artifact, bundle, **changes, k=k, max_users=max_users))
+
+    def new_bundle_audience(self, items: Sequence[Id], k: int = 20) -> NewBundleAudience:
+        """The users in whose lists an unseen bundle of these items would rank best."""
+        return self._framed(audience_.new_bundle_audience(self.artifact, items, k=k))
+
+    def explain(
+        self,
+        user: Id,
+        bundle: Id,
+        *,
+        of: Literal["history", "contents"] = "history",
+        k: int = 20,
+        budget: int = explain_.BUDGET,
+    ) -> Explanation:
+        """Why a bundle is among a user's first k; if it is not, the smallest edits that would bring it there.
+
+        `of` says what may be edited: the user's history or the bundle's contents. At most `budget` sets are tried.
+        """
+        return self._framed(explain_.explain(self.artifact, user, bundle, of=of, k=k, budget=budget))
+
+    def suggest(
+        self, bundle: Id, *, add_items: Ids = (), drop_items: Ids = (), k: int = 20, count: int = 5
+    ) -> Suggestions:
+        """At most `count` swaps of an item that would gain a bundle the most users, on top of given edits."""
+        edits = {"add_items": add_items, "drop_items": drop_items}
+        return self._framed(suggest_.suggest(self.artifact, bundle, **edits, k=k, count=count))
+
+    def similar_bundles(self, bundle: Id, k: int = 10) -> Similar:
+        """The bundles nearest to one, by the cosine of their vectors."""
+        return self._framed(similar_.similar(self.artifact, "bundle", bundle, k=k))
+
+    def similar_items(self, item: Id, k: int = 10) -> Similar:
+        """The items nearest to one, by the cosine of their vectors."""
+        return self._framed(similar_.similar(self.artifact, "item", item, k=k))
+
+    @cached_property
+    def directory(self) -> Directory:
+        """Search for users, bundles and items, and what is known of each."""
+        return Directory(self.artifact)
+
+    @property
+    def card(self) -> str:
+        """The model card as Markdown; empty for one that was not saved yet."""
+        return self.artifact.card
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write a recommender folder, with its model card; `clbr.load_recommender` and `clbr serve` open it.
+
+        A folder that holds something raises `InputError`; `force` replaces a recommender folder, nothing else.
+        """
+        return save_artifact(self.artifact, Path(folder), self.dataset, force=force)
+
+
+def load_recommender(folder: str | Path) -> Recommender:
+    """Open a recommender folder: what `Recommender.save` or `clbr export` wrote."""
+    return Recommender(open_artifact(folder))
+
+
+def _read(given: Iterable[Id] | Id, argument: str) -> list[str]:
+    """A list of ids from one id, or from a sequence or a column of them."""
+    return read_ids([given] if isinstance(given, str | int | np.integer) else given, argument)

@@ -1,0 +1,94 @@
+"""The page and the experiment report: routes that send files."""
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from secrets import token_urlsafe
+from time import monotonic
+
+from fastapi import FastAPI, Request, Response
+
+from clbr.service import limits, schemas
+from clbr.service.request_error import RequestError
+from clbr.service.words import Words
+
+PAGE_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
+)
+
+
+@dataclass(frozen=True)
+class ServiceConfig:
+    """What the service is started with."""
+
+    artifact: Path
+    token: str | None = None
+    words: Words = field(default_factory=Words)
+    report: Path | None = None
+
+
+def add_pages(app: FastAPI, config: ServiceConfig) -> None:
+    """The page and the experiment report."""
+    addresses: dict[str, float] = {}  # of the report, with their end
+
+    @app.post("/api/report", response_model=schemas.Address)
+    async def report_address() -> schemas.Address:
+        """An address of the experiment report that works for a minute without a token: a link cannot carry one."""
+        _ = await _report(config)
+        for old in [address for address, end in addresses.items() if end < monotonic()]:
+            del addresses[old]
+        addresses[address := token_urlsafe(16)] = monotonic() + limits.REPORT_SECONDS
+        return schemas.Address(path=f"/report/{address}")
+
+    @app.get("/report/{address}", include_in_schema=False)
+    async def report(address: str) -> Response:
+        if addresses.get(address, 0) < monotonic():
+            raise RequestError(404, "this address worked for a minute: open the report from the page again")
+        headers = {"content-security-policy": REPORT_POLICY}
+        return Response(await _report(config), media_type="text/html", headers=headers)
+
+    @app.get("/", include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return _page(request, "index.html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    async def page(request: Request, name: str) -> Response:
+        return _page(request, name)
+
+
+async def _report(config: ServiceConfig) -> bytes:
+    if config.report is None:
+        raise RequestError(404, "the service was started without an experiment report")
+    try:
+        return await asyncio.to_thread(config.report.read_bytes)
+    except OSError as error:
+        raise RequestError(404, f"{config.report.name}: {error.strerror}") from None
+
+
+@cache
+def _page_file(name: str) -> tuple[bytes, str]:
+    """A file of the page by its plain name, and its ETag."""
+    folder = files("clbr.service") / "page"
+    stem, _, kind = name.rpartition(".")
+    if kind not in PAGE_TYPES or not stem.replace("-", "").replace("_", "").isalnum() or not (folder / name).is_file():
+        raise RequestError(404, f"no file '{name[:60]}' here; the page is at /")
+    content = (folder / name).read_bytes()
+    return content, f'"{sha256(content).hexdigest()[:16]}"'
+
+
+def _page(request: Request, name: str) -> Response:
+    """A file of the page, unless the browser has it."""
+    content, tag = _page_file(name)
+    headers = {"content-security-policy": POLICY, "cache-control": "no-cache", "etag": tag}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=f"{PAGE_TYPES[name.rpartition('.')[2]]}; charset=utf-8", headers=headers)

@@ -1,0 +1,215 @@
+"""The Python API: frames in, a recommender out that answers in the user's own ids."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import clbr
+from clbr import BundleDataset, InputError, Recommender, World
+
+SETTINGS: dict[str, Any] = {"epochs": 3, "learning_rate": 0.01, "batch_size": 512, "progress": False}
+
+
+def tables(world: World, prefix: bool) -> dict[str, dict[str, list[Any]]]:
+    """The world's three relations with ids as u17, b5, i3, or as numbers from 1000 on."""
+    dataset = world.dataset
+
+    def ids(kind: str, numbers: np.ndarray) -> list[Any]:
+        return [f"{kind}{number}" if prefix else 1000 + int(number) for number in numbers]
+
+    chosen = np.concatenate([dataset.train, dataset.validation, dataset.test])
+    return {
+        "user_bundle": {"user": ids("u", chosen[:, 0]), "bundle": ids("b", chosen[:, 1])},
+        "user_item": {"user": ids("u", dataset.ui[:, 0]), "item": ids("i", dataset.ui[:, 1])},
+        "bundle_item": {"bundle": ids("b", dataset.bi[:, 0]), "item": ids("i", dataset.bi[:, 1])},
+    }
+
+
+def from_frames(world: World, frame: Any, prefix: bool = True) -> BundleDataset:
+    parts = {name: frame(table) for name, table in tables(world, prefix).items()}
+    names = {f"b{b}" if prefix else 1000 + b: world.dataset.bundles.label(b) for b in range(150)}
+    return BundleDataset.from_frames(**parts, bundle_names=names)
+
+
+@pytest.fixture(scope="module")
+def text_ids(tiny: World) -> Recommender:
+    return clbr.fit(from_frames(tiny, pl.DataFrame), **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def whole_number_ids(tiny: World) -> Recommender:
+    return clbr.fit(from_frames(tiny, pd.DataFrame, prefix=False), **SETTINGS)
+
+
+def test_recommendations_are_a_frame_of_the_users_own_kind_and_ids(
+    text_ids: Recommender, whole_number_ids: Recommender
+) -> None:
+    frame = text_ids.recommend(["u17", "u3"], k=4)
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.columns == ["user", "bundle", "name", "rank", "score"]
+    assert frame["user"].to_list() == ["u17"] * 4 + ["u3"] * 4
+    assert frame["rank"].to_list() == [1, 2, 3, 4] * 2
+    assert frame["score"].to_list()[:4] == sorted(frame["score"].to_list()[:4], reverse=True)
+    table = whole_number_ids.recommend(pd.Series([1017, 1003]), k=4)
+    assert isinstance(table, pd.DataFrame)
+    assert table["user"].tolist() == [1017] * 4 + [1003] * 4
+    assert table["bundle"].min() >= 1000
+    assert len(text_ids.recommend(k=2)) == 2 * len(text_ids.artifact.users)
+
+
+def test_every_question_takes_and_gives_the_users_ids(whole_number_ids: Recommender) -> None:
+    recommender = whole_number_ids
+    listed = recommender.recommend([1017], k=20)["bundle"].tolist()
+    answer = recommender.whatif(1017, add_bundles=[listed[0]], k=5)
+    assert listed[0] not in answer.to_frame()["bundle"].tolist()[:5]
+    assert set(answer.to_frame().columns) >= {"bundle", "rank_before", "rank_after"}
+    assert recommender.similar_bundles(listed[0], k=3).to_frame()["bundle"].min() >= 1000
+    assert recommender.similar_items(1003, k=3).to_frame()["item"].min() >= 1000
+    assert recommender.new_bundle_audience([1003, 1007], k=3).to_frame()["user"].min() >= 1000
+    explained = recommender.explain(1017, listed[-1])
+    assert isinstance(explained.to_frame(), pd.DataFrame) and explained.question == "why"
+    assert isinstance(recommender.suggest(listed[0]).to_frame(), pd.DataFrame)
+    inside = recommender.directory.bundle(listed[0]).items[0].id
+    assert isinstance(recommender.audience(listed[0], drop_items=[inside]).to_frame(), pd.DataFrame)
+
+
+def test_scores_are_those_of_the_list(text_ids: Recommender) -> None:
+    frame = text_ids.recommend(["u17", "u3"], k=4)
+    scores = text_ids.score(frame["user"], frame["bundle"])
+    np.testing.assert_allclose(scores, frame["score"].to_numpy(), rtol=1e-5)
+    with pytest.raises(InputError, match="2 users and 1 bundles: expected pairs"):
+        text_ids.score(["u1", "u2"], ["b1"])
+
+
+def test_evaluation_stands_beside_the_best_baseline(text_ids: Recommender) -> None:
+    result = text_ids.evaluate("test", ks=(5, 20))
+    frame = result.to_frame()
+    assert {"metric", "value", "baseline", "baseline_value"} == set(frame.columns)
+    row = frame.filter(pl.col("metric") == "recall@20").row(0, named=True)
+    assert row["value"] == result["recall@20"]
+    assert row["baseline"] in ("popularity", "EASE", "EASE with contents")
+    assert 0 < row["baseline_value"] < 1
+    assert text_ids.evaluate("test", ks=(5, 20), baseline=False).baseline is None
+
+
+def test_saved_and_opened_it_answers_the_same(text_ids: Recommender, tmp_path: Path, tiny: World) -> None:
+    folder = text_ids.save(tmp_path / "recommender")
+    opened = clbr.load_recommender(folder)
+    assert opened.recommend(["u17"], k=5)["bundle"].to_list() == text_ids.recommend(["u17"], k=5)["bundle"].to_list()
+    for ask in (
+        lambda one: one.whatif("u17", add_bundles=["b9"]),
+        lambda one: one.explain("u17", one.recommend(["u17"], k=3)["bundle"][2]),
+        lambda one: one.similar_bundles("b3"),
+    ):
+        here, there = ask(text_ids), ask(opened)
+        assert type(here) is type(there) and here.caveat == there.caveat if hasattr(here, "caveat") else True
+        assert [node.id for node in _nodes(here)] == [node.id for node in _nodes(there)]
+    with pytest.raises(InputError, match="holds training pairs only: give the data set"):
+        opened.evaluate()
+    assert opened.evaluate(data=from_frames(tiny, pl.DataFrame), baseline=False)["recall@20"] == pytest.approx(
+        text_ids.evaluate(baseline=False)["recall@20"]
+    )
+    with pytest.raises(InputError, match="tiny: is not the data set"):
+        opened.evaluate(data=tiny.dataset)
+    copy = opened.save(tmp_path / "copy")
+    assert sorted(path.name for path in copy.iterdir()) == sorted(path.name for path in folder.iterdir())
+    with pytest.raises(InputError, match="is not empty"):
+        opened.save(folder)
+
+
+def _nodes(answer: Any) -> list[Any]:
+    return next(getattr(answer, name) for name in ("moves", "evidence", "similar") if hasattr(answer, name))
+
+
+def test_whole_numbers_stay_whole_numbers_after_saving(whole_number_ids: Recommender, tmp_path: Path) -> None:
+    opened = clbr.load_recommender(whole_number_ids.save(tmp_path / "recommender"))
+    assert opened.recommend([1017], k=2)["user"].to_list() == [1017, 1017]
+    assert opened.recommend("1017", k=2)["user"].to_list() == [1017, 1017]
+
+
+@pytest.mark.parametrize("model", ["popularity", "ease"])
+def test_closed_form_models_are_fitted_like_any_other(model: str, tiny: World, tmp_path: Path) -> None:
+    recommender = clbr.fit(tiny.dataset, model, progress=False)
+    opened = clbr.load_recommender(recommender.save(tmp_path / model))
+    assert opened.recommend([3], k=5)["bundle"].to_list() == recommender.recommend([3], k=5)["bundle"].to_list()
+    name = {"popularity": "popularity", "ease": "EASE"}[model]
+    best = clbr.evaluate(_baseline(name, tiny.dataset), tiny.dataset, split="test")
+    assert recommender.evaluate(baseline=False)["recall@20"] == best["recall@20"]
+    with pytest.raises(InputError, match="closed form"):
+        clbr.fit(tiny.dataset, model, epochs=3)
+
+
+def _baseline(name: str, dataset: BundleDataset) -> Any:
+    from clbr.models.registry import baseline_scorer
+
+    return baseline_scorer(name, dataset)
+
+
+def test_callbacks_follow_the_training_and_can_stop_it(tiny: World) -> None:
+    seen: list[int] = []
+
+    def stop_after_two(epoch: Any, counters: Any) -> bool:
+        seen.append(epoch.number)
+        assert counters.epoch == epoch.number and epoch.validation["recall@20"] > 0
+        return epoch.number == 2
+
+    clbr.fit(tiny.dataset, "bprmf", callbacks=[stop_after_two], progress=False, epochs=9)
+    assert seen == [1, 2]
+
+
+def test_progress_is_shown_where_it_is_asked_for(tiny: World, capfd: pytest.CaptureFixture[str]) -> None:
+    clbr.fit(tiny.dataset, "bprmf", epochs=1, progress=False)
+    assert capfd.readouterr().err == ""
+    clbr.fit(tiny.dataset, "bprmf", epochs=1, progress=True)
+    assert "epoch 1" in capfd.readouterr().err
+
+
+def test_the_run_is_kept_where_it_is_asked_for(tiny: World, tmp_path: Path) -> None:
+    data = clbr.save(tiny.dataset, tmp_path / "shop")
+    recommender = clbr.fit(data, "bprmf", out=tmp_path / "run", progress=False, epochs=1, seed=5)
+    assert (tmp_path / "run" / "config.toml").exists()
+    assert "seed 5" in repr(recommender)
+    exported = clbr.load_recommender(clbr.export(tmp_path / "run", tmp_path / "exported"))
+    assert exported.recommend([3], k=5)["bundle"].to_list() == recommender.recommend([3], k=5)["bundle"].to_list()
+
+
+def test_a_preset_that_changes_the_method_is_a_warning(tiny: World, tmp_path: Path) -> None:
+    preset = tmp_path / "own.toml"
+    preset.write_text('[train]\nepochs = 1\n[views]\nconstraint = "contrastive"\n')
+    with pytest.warns(UserWarning, match="its constraint is 'contrastive', not the paper's 'adaptive'"):
+        clbr.fit(
+            tiny.dataset, "lightgcn", paradigm="clbr", preset=str(preset), ratio_ui=0.0, ratio_bi=0.0, progress=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda one: one.recommend(["nobody"]), "unknown user 'nobody'"),
+        (lambda one: one.recommend([3.5]), "3.5"),
+        (lambda one: one.recommend(["u3"], k=0), "k = 0: expected 1 to 150"),
+        (lambda one: one.whatif("u3", drop_items=["i999"]), "unknown item 'i999'"),
+        (lambda one: one.evaluate("train"), "cannot evaluate on 'train'"),
+        (lambda one: one.similar_bundles("b999"), "unknown bundle 'b999'"),
+        (lambda one: clbr.fit("nowhere"), "nowhere: no such folder"),
+        (lambda one: clbr.load_recommender("nowhere"), "no recommender there"),
+        (lambda one: clbr.fit(one.dataset, "nomodel"), "unknown model 'nomodel'"),
+        (lambda one: clbr.fit(one.dataset, rate=0.1), "unknown setting 'rate'"),
+    ],
+)
+def test_whatever_is_wrong_is_an_input_error(text_ids: Recommender, ask: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ask(text_ids)
+
+
+def test_answers_are_frozen_and_short_to_look_at(text_ids: Recommender) -> None:
+    answer = text_ids.whatif("u17", add_bundles=["b9"], k=5)
+    assert repr(answer) == "WhatIf(user u17, k 5, 5 before, 5 after, " + repr(answer).partition("5 after, ")[2]
+    with pytest.raises(ValueError, match="frozen"):
+        answer.k = 3
+    assert pickle.loads(pickle.dumps(answer)).to_json() == answer.to_json()
