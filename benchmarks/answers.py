@@ -16,10 +16,10 @@ from time import perf_counter
 
 import numpy as np
 
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Pairs, neighbours
 from clbr.inference.recommend import recommend_all
 from clbr.inference.recommender import Recommender, load_recommender
-from clbr.inference.whatif import factual_state, neighbours
+from clbr.inference.whatif import factual_state
 from clbr.training.runtime import use_threads
 
 WARM_UP = 3

@@ -17,10 +17,11 @@ from time import perf_counter
 
 import numpy as np
 
+from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.explain import HistoryEdge, Order, by_influence, explain, history_edits
-from clbr.inference.whatif import State, edited_state, factual_state, neighbours
+from clbr.inference.whatif import State, edited_state, factual_state
 from clbr.training.runtime import use_threads
 
 Timed = list[tuple[Explanation, float]]

@@ -19,10 +19,11 @@ from scipy.stats import spearmanr
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.folder import ORIGIN, load, save
+from clbr.data.pairs import neighbours
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import export
-from clbr.inference.whatif import edited_state, factual_state, neighbours
+from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Scorer
 from clbr.rng import generator
 from clbr.simulation.generate import SimulateConfig, draw

@@ -28,8 +28,8 @@ from urllib.parse import quote
 import httpx2
 import numpy as np
 
+from clbr.data.pairs import neighbours
 from clbr.inference.recommender import Recommender, load_recommender
-from clbr.inference.whatif import neighbours
 from clbr.training.runtime import use_threads
 
 SWAP_SECONDS = 30

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from clbr.data.folder import load
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Pairs, neighbours
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.recommend import best
-from clbr.inference.whatif import edited_state, factual_state, neighbours
+from clbr.inference.whatif import edited_state, factual_state
 from clbr.training.runtime import use_threads
 
 K = 20

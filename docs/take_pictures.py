@@ -1,6 +1,6 @@
-"""Take the pictures of the page: python docs/take_pictures.py, with Chromium and Playwright at hand.
+"""Take the pictures of the page: python docs/take_pictures.py. Needs Chromium and Playwright.
 
-A model is trained on the tiny simulated shop, exported and served; nothing is left but the pictures.
+Trains a model on the tiny simulated data set and serves it. Only the pictures are written.
 """
 
 import shutil
@@ -15,18 +15,17 @@ import clbr
 
 PICTURES = Path(__file__).parent / "pictures"
 SIZE = {"width": 1280, "height": 900}
-READER = "#tab=readers&user=403&top=10"
-STUDIO = "#tab=studio&bundle=90&top=20"
+USER = "#tab=users&user=403&k=10"
+BUNDLE = "#tab=bundles&bundle=90&k=20"
 
 
 def main() -> None:
-    """Train, serve, look."""
+    """Train, serve, take the pictures."""
     with TemporaryDirectory() as space:
-        dataset = clbr.simulate("tiny").dataset
-        clbr.fit(dataset, "crosscbr", epochs=20, rate=0.01, out=f"{space}/run")
-        clbr.export(f"{space}/run", f"{space}/desk", data=dataset)
-        words = ["serve", f"{space}/desk", "--port", "0", "--words", "customer,kit,product", "--log", "error"]
-        command = [sys.executable, "-c", "from clbr.cli import main; main()", *words]
+        recommender = clbr.fit(clbr.simulate("tiny").dataset, "crosscbr", epochs=20, learning_rate=0.01)
+        folder = recommender.save(f"{space}/recommender")
+        options = ["--port", "0", "--words", "customer,kit,product", "--log", "error"]
+        command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(folder), *options]
         service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             assert service.stdout is not None
@@ -37,19 +36,19 @@ def main() -> None:
 
 
 def take(address: str) -> None:
-    """Both pictures, as someone would see them who works with the page."""
+    """Take both pictures, each after an edit and a question."""
     PICTURES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         page = browser.new_context(viewport=SIZE, reduced_motion="reduce", color_scheme="light").new_page()
-        page.goto(f"{address}/{READER}")
-        page.get_by_role("button", name="Strike out Garden starter kit").click()
+        page.goto(f"{address}/{USER}")
+        page.get_by_role("button", name="Remove Garden starter kit").click()
         page.locator(".ranking.moved").wait_for()
         page.locator(".why:visible").last.click()
-        page.get_by_role("button", name="Strike out and see").wait_for()
+        page.get_by_role("button", name="Remove and see").wait_for()
         page.mouse.move(0, 0)
         page.screenshot(path=PICTURES / "readers.png", full_page=True)
-        page.goto(f"{address}/{STUDIO}")
+        page.goto(f"{address}/{BUNDLE}")
         page.get_by_role("button", name="Remove").nth(2).click()
         page.locator(".bars.changed").wait_for()
         page.get_by_role("button", name="Find good swaps").click()

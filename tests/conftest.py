@@ -1,4 +1,7 @@
 import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch is loaded: spinning threads slow each other down
+
 import resource
 import sys
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ def meet(link: TaskLink, folder: Path, mine: str, other: str) -> int:
     return torch.get_num_threads()
 
 
-def refuse(link: TaskLink) -> None:
+def raise_input_error(link: TaskLink) -> None:
     raise InputError("the settings are wrong")
 
 

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clbr import BundleDataset, World, save
-from clbr.cli.options import parse_changes, parse_ks
-from clbr.errors import InputError
-from clbr.models.base import ClosedForm
-from clbr.models.registry import MODELS
+from clbr import World, save
 from clbr.training import runtime
 from clbr.training.config import compose
 from clbr.training.run import start
@@ -51,41 +47,6 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
     assert "lightgcn, 2 seeds" in out
     assert "p " in out
     assert "p user by user where either has one seed: these trained models, nothing about others" in out
-
-
-def test_runs_of_one_model_are_labelled_by_their_folders(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
-    for rate in (1, 2, 3):
-        run(
-            "train",
-            shop,
-            "--model",
-            "bprmf",
-            "--epochs",
-            1,
-            "--set",
-            f"learning_rate=0.0{rate}",
-            "--out",
-            f"{rate}/run",
-        )
-    code, out, _ = run("compare", "1/run", "2/run", "3/run", "--split", "validation")
-    assert code == 0
-    assert out.splitlines()[1].split() == ["1/run", "2/run", "3/run"]
-    code, _, err = run("compare", "1/run", "1/run", "2/run")
-    assert (code, "1/run: is the same run as 1/run" in err) == (2, True)
-    moved = save(tiny.dataset, tmp_path / "moved")
-    run("train", moved, "--model", "bprmf", "--epochs", 1, "--set", "learning_rate=0.01", "--seed", 1, "--out", "seed")
-    assert "1/run, 2 seeds" in run("compare", "1/run", "seed", "2/run")[1]
-
-
-def test_runs_on_different_data_are_not_compared(run: Run, shop: Path, tmp_path: Path, tiny: World) -> None:
-    parts = {
-        name: getattr(tiny.dataset, name) for name in ("users", "bundles", "items", "train", "validation", "test", "bi")
-    }
-    other = save(BundleDataset(name="other", ui=tiny.dataset.ui[1:], **parts), tmp_path / "other")
-    run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "one")
-    run("train", other, "--model", "lightgcn", "--epochs", 1, "--out", "two")
-    code, _, err = run("compare", "one", "two")
-    assert (code, "the runs are on different data" in err) == (2, True)
 
 
 def test_a_run_without_a_best_epoch_is_not_evaluated(run: Run, shop: Path, tmp_path: Path) -> None:
@@ -150,30 +111,6 @@ def test_no_best_epoch_is_printed_before_the_first_evaluation(
     _, out, err = run(*words, "other", "--json")
     assert len(out.splitlines()) == 1
     assert "resume: clbr train --resume other" in err
-
-
-def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
-    kinds = {line.split()[0]: line for line in run("models")[1].splitlines()[2:]}
-    assert list(kinds) == list(MODELS) and len(kinds) == 9
-    for model, kind in {
-        "popularity": "closed form",
-        "ease": "closed form",
-        "dam": "network",
-        "bgcn": "vectors",
-    }.items():
-        assert kind in kinds[model]
-    out = run("models", shop)[1]
-    assert f"{(600 + 150) * 64:,}" in out
-    assert f"{150 * 150:,}" in out
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run, tmp_path: Path, model: str) -> None:
-    code, out, _ = run("models", "--settings", model)
-    assert code == 0
-    assert ("# Adam's learning rate" in out) is not issubclass(MODELS[model], ClosedForm)
-    (tmp_path / "listed.toml").write_text(out)
-    assert compose("shop", model, preset=str(tmp_path / "listed.toml")) == compose("shop", model)
 
 
 @pytest.mark.parametrize(
@@ -324,19 +261,3 @@ def test_the_preset_that_is_used_is_printed_to_stderr(run: Run, tmp_path: Path, 
     assert code == 0 and "preset" not in err
     views = read_config(tmp_path / "defaults").views
     assert views is not None and views.constraint == "adaptive"
-
-
-def test_changes_are_toml_values_or_text() -> None:
-    texts = ["a=1", "b=0.5", "c=true", "d=[1, 2]", "e=text", "f = x=y", 'g="1"']
-    values = [1, 0.5, True, [1, 2], "text", "x=y", "1"]
-    assert list(parse_changes(texts).items()) == list(zip("abcdefg", values, strict=True))
-    for text in ("rate", "=1", "rate="):
-        with pytest.raises(InputError, match=f"--set {text}: expected key=value"):
-            parse_changes([text])
-
-
-def test_cut_offs_are_sorted_and_distinct() -> None:
-    assert parse_ks("40, 20,20") == [20, 40]
-    for text in ("", "0", "x", "20,", "9999999"):
-        with pytest.raises(InputError, match="expected whole numbers from 1 to 999999"):
-            parse_ks(text)

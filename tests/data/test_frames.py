@@ -137,8 +137,17 @@ def test_columns_are_named_for_all_frames_or_for_one(make: Make) -> None:
         "bundle_item": make({"Bundle_ID": CONTENTS["bundle"], "item_id": CONTENTS["item"]}),
     }
     columns = {"user": "customer", "user_bundle.bundle": "cart", "user_item.item": "sku"}
-    dataset = BundleDataset.from_frames(**renamed, columns=columns)
-    assert everything(dataset) == everything(BundleDataset.from_frames(**frames(make)))
+    names = {"u9": "Nina"}  # a mapping has no columns
+    dataset = BundleDataset.from_frames(**renamed, columns=columns, user_names=names)
+    assert everything(dataset) == everything(BundleDataset.from_frames(**frames(make), user_names=names))
+
+
+def test_the_columns_of_a_pandas_frame_may_be_numbers() -> None:
+    given = frames(pd.DataFrame)
+    given["user_item"] = pd.DataFrame({0: BOUGHT["user"], 1: BOUGHT["item"]})
+    columns: dict[str, Any] = {"user_item.user": 0, "user_item.item": 1}
+    expected = everything(BundleDataset.from_frames(**frames(pd.DataFrame)))
+    assert everything(BundleDataset.from_frames(**given, columns=columns)) == expected
 
 
 @pytest.mark.parametrize("make", MAKERS)

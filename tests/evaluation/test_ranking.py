@@ -83,5 +83,5 @@ def test_unsorted_pairs_to_exclude_are_rejected() -> None:
 def test_scores_that_are_nan_and_k_below_one_are_rejected() -> None:
     with pytest.raises(InputError, match="not numbers"):
         rank(Fixed(torch.full((1, 3), torch.nan)), np.array([0]), 2, exclude=NOTHING)
-    with pytest.raises(InputError, match="top 0: expected at least 1"):
+    with pytest.raises(InputError, match="k = 0: expected at least 1"):
         rank(Fixed(torch.ones(1, 3)), np.array([0]), 0, exclude=NOTHING)

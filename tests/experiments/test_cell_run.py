@@ -70,11 +70,11 @@ def test_a_run_that_lost_its_best_weights_is_trained_again(stopped: tuple[Store,
     best = store.run_folder(variant_cell.cell) / BEST
     if ended:
         assert run_cell(store, variant_cell.cell, Callbacks())
-        kept = best.read_bytes()
+        weights = best.read_bytes()
     shutil.rmtree(best.parent)
     assert run_cell(store, variant_cell.cell, Callbacks())
     assert store.is_done(variant_cell.cell)
-    assert not ended or best.read_bytes() == kept
+    assert not ended or best.read_bytes() == weights
 
 
 def test_training_pairs_outside_the_share_are_no_candidates_on_validation_and_test(

@@ -90,10 +90,10 @@ def test_a_selection_model_without_its_run_is_trained_again_but_only_if_it_is_ne
     assert [cell.key for cell in pending(store, variant_cells)] == [clbr.key]
 
     state = store.run_folder(original) / "last" / "state.json"
-    whole = state.read_text()
+    content = state.read_text()
     state.write_text("?")
     assert [cell.key for cell in pending(store, variant_cells)] == both
-    state.write_text(whole)
+    state.write_text(content)
     (store.run_folder(original) / BEST).unlink()
     assert [cell.key for cell in pending(store, variant_cells)] == both
     fill(tmp_path / "c", tiny.dataset, variant_cells, lambda one: 0.3)
@@ -181,7 +181,7 @@ def test_models_in_closed_form_run_and_are_reported_like_any_other(run: Run, sho
     code, out, err = run("experiment", "run", *words)
     assert code == 0, err
     assert "8 of 8 cells done" in out
-    assert "8 cells, 8 done; 0 to run" in run("experiment", "run", *words, "--dry-run")[1]
+    assert "Baselines: all 8 cells are done; nothing to run" in run("experiment", "run", *words, "--dry-run")[1]
 
     dataset = load(shop)
     variant_cells = expand(read_spec(tmp_path / "s.toml"), str(shop), dataset.fingerprint, dataset.name)

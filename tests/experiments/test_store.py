@@ -21,10 +21,10 @@ def test_a_record_is_read_as_it_was_written(small: BundleDataset, tmp_path: Path
     store.write(record, tested)
     assert store.read(cell) == record
     assert store.is_done(cell)
-    kept = store.read_per_user(cell)
-    assert np.array_equal(kept.found[: len(small.test)], tested.found)
+    stored = store.read_per_user(cell)
+    assert np.array_equal(stored.found[: len(small.test)], tested.found)
     for name, values in tested.metrics.items():
-        assert kept.metrics[name] == pytest.approx(values, abs=1e-6)
+        assert stored.metrics[name] == pytest.approx(values, abs=1e-6)
 
 
 def test_a_failed_cell_is_not_done(small: BundleDataset, tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_damaged_record_is_an_error_and_not_overwritten(small: BundleDataset, 
     store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
     cell = variant_cells[0].cell
     path = tmp_path / "cells" / "cells" / f"{cell.key}.json"
-    whole = path.read_text()
-    without = json.loads(whole) | {"test": {}}
-    for broken in ("", "null", whole[:50], "[]", whole.replace('"done"', '"dun"'), json.dumps(without)):
+    content = path.read_text()
+    without = json.loads(content) | {"test": {}}
+    for broken in ("", "null", content[:50], "[]", content.replace('"done"', '"dun"'), json.dumps(without)):
         path.write_text(broken)
         with pytest.raises(InputError, match=f"{cell.key}.json: is damaged .*; delete it to run the cell again"):
             store.read(cell)
@@ -103,17 +103,17 @@ def test_damaged_results_by_user_are_one_error_wherever_the_damage_is(small: Bun
     store = fill(tmp_path / "cells", small, variant_cells, lambda one: 0.3)
     cell = variant_cells[0].cell
     path = tmp_path / "cells" / "cells" / f"{cell.key}.npz"
-    whole = path.read_bytes()
-    flipped = [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]
-    refused = 0
-    for broken in (b"", b"PK", b"hello", *(whole[:at] for at in range(0, len(whole), 7)), *flipped):
+    content = path.read_bytes()
+    flipped = [content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :] for at in range(len(content))]
+    errors = 0
+    for broken in (b"", b"PK", b"hello", *(content[:at] for at in range(0, len(content), 7)), *flipped):
         path.write_bytes(broken)
         try:
             store.read_per_user(cell)  # some bytes, as those of dates, have no effect
         except InputError as error:
             assert f"delete {cell.key}.json to run the cell again" in str(error)
-            refused += 1
-    assert refused > len(flipped) / 2
+            errors += 1
+    assert errors > len(flipped) / 2
     np.savez(path, found=np.zeros(1, np.uint8))
     with pytest.raises(InputError, match="lacks recall@20.*; delete"):
         store.read_per_user(cell)

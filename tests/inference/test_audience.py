@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from clbr import InputError, Recommender
+from clbr.data.pairs import neighbours
 from clbr.evaluation.ranking import rank
-from clbr.inference.whatif import factual_state, neighbours
+from clbr.inference.whatif import factual_state
 from clbr.models.base import VectorScorer
 
 

@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from clbr import Recommender, World
+from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.cold_start import COLD_BUNDLE_SHARE, fill_cold_start, nearest_warm_bundles
-from clbr.inference.whatif import neighbours
 from clbr.models.base import Embeddings, Level
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.rgcn import RGCN

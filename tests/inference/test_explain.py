@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clbr import EdgeEdits, InputError, Recommender
+from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
 from clbr.inference.explain import rival_of
 from clbr.inference.subset_search import smallest_subset
-from clbr.inference.whatif import edited_state, factual_state, neighbours
+from clbr.inference.whatif import edited_state, factual_state
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), min_size=1, max_size=5), st.integers(1, 200))

@@ -9,7 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from clbr import Recommender, load_recommender
-from clbr.inference.whatif import factual_state, neighbours
+from clbr.data.pairs import neighbours
+from clbr.inference.whatif import factual_state
 from clbr.service.app import make_app
 from clbr.service.pages import ServiceConfig
 from clbr.service.worker import Worker

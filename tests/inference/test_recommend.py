@@ -8,8 +8,8 @@ import torch
 
 from clbr import InputError, Recommender, load_recommender
 from clbr.data.describe import SEGMENTS, segment_users
+from clbr.data.pairs import neighbours
 from clbr.inference.recommend import best, recommend_all, shared_contents
-from clbr.inference.whatif import neighbours
 
 
 def listed(recommender: Recommender, user: int, **options: object) -> list[int]:

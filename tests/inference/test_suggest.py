@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from clbr import InputError, Recommender, load_recommender
-from clbr.inference.whatif import neighbours
+from clbr.data.pairs import neighbours
 
 K = 5
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from clbr import EdgeEdits, InputError, Recommender, World, load_recommender
+from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import open_artifact
-from clbr.inference.whatif import CACHED_BUNDLES, edit_history, edited_state, factual_state, neighbours
+from clbr.inference.whatif import CACHED_BUNDLES, edit_history, edited_state, factual_state
 from clbr.models.base import Encoder, VectorScorer
 from clbr.models.registry import make_model
 from clbr.training.run_folder import read_model

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from clbr.data.pairs import neighbours
 from clbr.inference.artifact import ABOUT, about_checksum, open_artifact
-from clbr.inference.whatif import neighbours
 from page_helpers import HOSTILE_NAME, HOSTILE_USER, OpenPage
 from service_helpers import TOKEN, Service, start_service, wait_until_ready
 

@@ -53,7 +53,7 @@ def outside(service: Service, of: str) -> dict[str, Any]:
 
 
 def ask_about(page: Any, bundle: dict[str, Any]) -> Any:
-    box = page.get_by_role("combobox", name="What would bring another list here?")
+    box = page.get_by_role("combobox", name="What would bring in a list?")
     box.fill(bundle["id"])
     options(page).first.wait_for()
     box.press("Enter")

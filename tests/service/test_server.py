@@ -162,8 +162,8 @@ def test_bad_options_are_rejected(run: Run, folder: Path, tmp_path: Path, monkey
         (["--host", "0.0.0.0"], "needs a token"),
         (["--token-file", str(short)], "at least 16"),
         (["--token-file", str(tmp_path / "none")], "none"),
-        (["--words", "reader"], "expected words for users, bundles and items"),
-        (["--report", str(tmp_path)], "no file there"),
+        (["--words", "reader"], "expected words for users, bundles and items: reader,list,book (--words)"),
+        (["--report", str(tmp_path)], "no such file"),
         (["--port", port], "try another --port"),
         (["--log", "everything"], "'everything'"),
     ):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from clbr.data.pairs import neighbours
 from clbr.inference.answers import Answer
 from clbr.inference.recommender import Recommender, load_recommender
-from clbr.inference.whatif import neighbours
 from clbr.service.words import Words
 from service_helpers import assert_error, make_client
 

@@ -90,3 +90,16 @@ def test_the_display_is_enabled_on_a_terminal_unless_it_is_said_otherwise(
         display.begin(compose("shop", "bprmf"))
     assert display.bar.disable is not shown
     assert ("bprmf" in stream.getvalue()) is (shown and terminal)
+
+
+def test_in_a_file_or_a_pipe_an_enabled_display_prints_a_line_for_each_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for enabled, lines in ((True, ["epoch 1: 1.0 s per epoch", "epoch 2: 1.0 s per epoch"]), (None, [])):
+        stream = io.StringIO()
+        monkeypatch.setattr("sys.stderr", stream)
+        with training_display(enabled) as display:
+            display.begin(compose("shop", "bprmf"))
+            for number in (1, 2):
+                display.on_epoch(Epoch(number, {"bpr": 0.5}, {}, 1.0, {}), Counters(epoch=number))
+        assert [line for line in stream.getvalue().splitlines() if line] == lines

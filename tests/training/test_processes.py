@@ -12,7 +12,7 @@ import torch
 
 from clbr import InputError
 from clbr.training.processes import ProcessPool, Task, TaskResult
-from pool_tasks import crash, die, double, meet, never_stop, refuse, run_until_stopped, wait_for
+from pool_tasks import crash, die, double, meet, never_stop, raise_input_error, run_until_stopped, wait_for
 
 
 def run(
@@ -46,7 +46,7 @@ def test_workers_run_at_the_same_time_and_share_the_threads(tmp_path: Path) -> N
 
 
 def test_a_task_that_fails_or_is_killed_fails_alone() -> None:
-    results, _ = run(2, Task(refuse), Task(die), Task(crash), Task(double, (1,)))
+    results, _ = run(2, Task(raise_input_error), Task(die), Task(crash), Task(double, (1,)))
     errors = ["the settings are wrong", "its process ended early (exit code -9)", "ZeroDivisionError: by zero", ""]
     assert [result.error for result in results] == errors
     assert results[3].value == 2

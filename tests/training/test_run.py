@@ -72,7 +72,7 @@ def test_a_run_stopped_and_resumed_ends_in_the_same_bits(shop: Path, tmp_path: P
     epochs: list[int] = []
     stop_at = {1, 3}
     callbacks = runs.Callbacks(
-        on_epoch=lambda epoch, counters: epochs.append(epoch.number), should_stop=lambda: (len(epochs) + 1) in stop_at
+        on_epoch=lambda epoch, counters: epochs.append(epoch.number), should_stop=lambda: len(epochs) in stop_at
     )
     runs.start(tmp_path / "stopped", settings, tiny.dataset, callbacks)
     assert epochs == [1]

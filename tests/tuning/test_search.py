@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 import torch
 
 from clbr import BundleDataset, InputError, World, load, save
-from clbr.models.registry import MODELS
 from clbr.training import run as runs
 from clbr.training.config import compose
 from clbr.tuning import search as searches
 from clbr.tuning.search import search
-from clbr.tuning.spaces import nearby, search_space
 from clbr.tuning.study import StudyRecord, lock_study, make_study_settings, read_record
 from conftest import make_dataset
 
@@ -44,39 +41,6 @@ def outcome(folder: Path) -> list[tuple[int, object, str, float | None]]:
     return [(trial.user_attrs["number"], trial.params, trial.state.name, trial.value) for trial in done]
 
 
-@pytest.mark.parametrize("model", [name for name in MODELS if name != "popularity"])
-def test_every_model_accepts_the_values_of_its_search_space(model: str) -> None:
-    for key, values in search_space(compose("shop", model)).items():
-        assert len(values) == len(set(values)) >= 2
-        for value in values:
-            compose("shop", model, changes={key: value})
-
-
-@pytest.mark.parametrize("paradigm", ["clbr", "casr"])
-def test_every_strategy_with_views_accepts_the_values_of_its_search_space(paradigm: str) -> None:
-    for key, values in search_space(compose("shop", "bgcn", paradigm=paradigm)).items():
-        assert len(values) == len(set(values)) >= 2
-        for value in values:
-            compose("shop", "bgcn", changes={key: value}, paradigm=paradigm)
-
-
-@pytest.mark.parametrize(
-    ("values", "own", "found"),
-    [
-        ([0.1, 0.2, 0.3, 0.5], 0.3, [0.3, 0.2, 0.5]),
-        ([0.1, 0.2, 0.3, 0.5], 0.4, [0.4, 0.3, 0.5]),
-        ([1, 2, 3], 1, [1, 2]),
-        ([1, 2, 3], 7, [7, 3]),
-        ([False, True], True, [True, False]),
-        (["edges", "messages"], "none", ["none", "edges", "messages"]),
-    ],
-)
-def test_nearby_values_are_the_own_one_and_the_next_ones(
-    values: list[object], own: object, found: list[object]
-) -> None:
-    assert nearby(values, own) == found
-
-
 def test_a_model_without_settings_to_search_is_an_error(shop: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="popularity has no settings to search; choose another model") as error:
         search(tmp_path / "study", shop, "popularity", 1)
@@ -92,15 +56,6 @@ def test_a_model_in_closed_form_is_searched_like_any_other(shop: Path, tmp_path:
     assert runs.start(tmp_path / "run", config, load(shop)).best == record.best
 
 
-def test_the_preset_of_the_data_set_is_where_a_search_starts(tiny: World) -> None:
-    youshu = replace(tiny.dataset, name="Youshu")
-    started, default = (make_study_settings(youshu, "bgcn", seed=0, preset=preset) for preset in (None, "none"))
-    assert started.first_trial["learning_rate"] == 0.003
-    assert started.space["learning_rate"] == [0.003, 0.001]
-    assert started == make_study_settings(youshu, "bgcn", seed=0, preset="youshu")
-    assert (default.first_trial, default.space["layers"]) == ({}, [1, 2, 3])
-
-
 def test_a_search_starts_from_its_preset(shop: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[settings]\ninit = "xavier"\n[train]\nlearning_rate = 0.0007\n')
     record = tune(shop, tmp_path / "study", 6, preset=str(tmp_path / "mine.toml"))
@@ -108,19 +63,6 @@ def test_a_search_starts_from_its_preset(shop: Path, tmp_path: Path) -> None:
     assert tried[0] == {"learning_rate": 0.0007, "weight_decay": 0.0, "init": "xavier"} == record.first_trial
     assert {params["learning_rate"] for params in tried.values()} == {0.0003, 0.0007, 0.001}  # type: ignore[index]
     assert {params["weight_decay"] for params in tried.values()} <= {0.0, 1e-7}  # type: ignore[index]
-
-
-def test_settings_without_effect_are_not_searched(tiny: World) -> None:
-    def space(model: str, **changes: object) -> set[str]:
-        return {*make_study_settings(tiny.dataset, model, seed=0, paradigm="clbr", changes=changes).space}
-
-    assert not {"ratio_ui", "ratio_bi"} & space("lightgcn")
-    constraint = {"constraint", "omega_u", "omega_b", "lambda_u", "lambda_b", "tau", "warm_up"}
-    assert constraint <= space("bgcn")
-    assert not constraint & space("bgcn", constraint="none")
-    assert "ratio_bi" in space("bgcn", constraint="none")
-    contrastive = space("bgcn", constraint="contrastive")
-    assert "tau" in contrastive and not {"lambda_u", "lambda_b"} & contrastive
 
 
 def test_a_search_of_views_trains_its_selection_model_once_and_finds_a_preset(shop: Path, tmp_path: Path) -> None:

@@ -168,15 +168,17 @@ def _print_estimate(plan: Plan, store: "Store", to_run: list["Cell"], workers: i
 
 def _print_notes(plan: Plan) -> None:
     """Print the presets of the models, and warnings about edits without effect."""
-    from clbr.training.config import ineffective_edits, preset_notes
+    from clbr.training.config import PAPER_CONSTRAINT, ineffective_edits, preset_notes
 
     notes: dict[str, None] = {}
     warnings: dict[str, None] = {}
     for spec, cells in plan.parts:
         for one in cells:
             config = one.cell.config
-            for note in preset_notes(one.model, spec.preset, plan.dataset.name, config.paradigm):
-                notes[f"{one.model}: {note}"] = None
+            found = preset_notes(one.model, spec.preset, plan.dataset.name, config.paradigm)
+            if config.views and config.views.constraint == PAPER_CONSTRAINT:  # the variant sets it
+                found = found[:1]
+            notes |= dict.fromkeys(f"{one.model}: {note}" for note in found)
             warnings |= dict.fromkeys(ineffective_edits(config))
     for line in (*notes, *(f"warning: {warning}" for warning in warnings)):
         typer.echo(line, err=True)

@@ -49,9 +49,12 @@ def plan(
     """Print the cells to run and how long they may take."""
     from clbr.experiments.estimate import total_seconds
 
+    keys = {one.cell.key for one in experiment}
+    if not cells:
+        print(f"{title}: all {len(keys)} cells are done; nothing to run")
+        return
     names = labels(experiment, cells)
     table(title, ["to run", "about"], [[names[cell.key], duration(seconds[cell.key])] for cell in cells])
-    keys = {one.cell.key for one in experiment}
     done = len(keys - {cell.key for cell in cells})
     known = [value for value in seconds.values() if value is not None]
     unknown = f", and {len(cells) - len(known)} not known" if len(known) < len(cells) else ""

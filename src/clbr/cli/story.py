@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from clbr.data.dataset import Nodes
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Pairs, neighbours
 from clbr.evaluation.ranking import rank
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import WhatIf
 from clbr.inference.recommender import Recommender
-from clbr.inference.whatif import neighbours
 from clbr.models.base import Scorer
 from clbr.simulation.world import World
 

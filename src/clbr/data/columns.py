@@ -44,13 +44,13 @@ class Table:
     def column(self, role: str) -> pl.Series:
         """The column of this role: the one that `columns` gives, else the one called "user" or "user_id"."""
         given = self.columns.get(f"{self.name}.{role}", self.columns.get(role))
-        wanted = [given] if given else [role, f"{role}_id"]
-        if not given and self.name == f"{role}_names":
+        wanted = [role, f"{role}_id"] if given is None else [str(given)]
+        if given is None and self.name == f"{role}_names":
             wanted.append("id")
         names = self.frame.columns
         for name in wanted:
             found = [n for n in names if str(n) == name]
-            found = found or [n for n in names if not given and str(n).strip().lower() == name]
+            found = found or [n for n in names if given is None and str(n).strip().lower() == name]
             if found:
                 return self._to_polars(found[0])
         raise self._missing_column(role, wanted[0])
@@ -77,8 +77,10 @@ class Table:
         if values.dtype != object:
             return pl.Series(str(name), values, nan_to_null=True)
         known = ~column.is_null().to_numpy()
+        values = values.copy()
+        values[~known] = None
         try:
-            return pl.Series(str(name), [value if there else None for value, there in zip(values, known, strict=True)])
+            return pl.Series(str(name), values.tolist())
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
             kinds = [type(value).__name__ for value in values]
             first = kinds[int(known.argmax())]

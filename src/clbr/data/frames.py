@@ -1,6 +1,7 @@
 """Frames of pandas and polars (through narwhals): data sets from them, ids in them, results as frames."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -51,9 +52,10 @@ def dataset_from_frames(
         frames |= {"validation": validation, "test": test}
     tables = {key: _table(key, frame, columns) for key, frame in frames.items()}
     for kind, given in names.items():
-        if given is not None:
-            frame = _names_frame(kind, given) if isinstance(given, Mapping) else given
-            tables[f"{kind}_names"] = _table(f"{kind}_names", frame, columns)
+        if isinstance(given, Mapping):
+            tables[f"{kind}_names"] = _table(f"{kind}_names", _names_frame(kind, given), {})
+        elif given is not None:
+            tables[f"{kind}_names"] = _table(f"{kind}_names", given, columns)
     backend: Backend = "pandas" if tables["user_bundle"].frame.implementation.is_pandas() else "polars"
     return build_dataset(tables, settings, name, backend).dataset
 
@@ -119,8 +121,8 @@ def make_frame(columns: Mapping[str, Sequence[Any]], backend: str) -> Any:
     """A native frame of these columns; `backend` is "polars" or "pandas"."""
     if backend not in get_args(Backend):
         raise InputError(f"unknown backend '{backend}', {nearest(str(backend), list(get_args(Backend)))}", "backend")
-    known: Backend = "pandas" if backend == "pandas" else "polars"
     try:
-        return nw.from_dict(dict(columns), backend=known).to_native()
+        namespace = import_module(backend)
     except ModuleNotFoundError:
         raise InputError(f"{backend} is not installed; install it, or choose another backend", "backend") from None
+    return nw.from_dict(dict(columns), backend=namespace).to_native()

@@ -28,7 +28,7 @@ RELATIONS: dict[str, tuple[Kind, Kind]] = {
 
 @dataclass(frozen=True)
 class Built:
-    """A data set, and what was left out on the way."""
+    """A data set, and what was left out of it."""
 
     dataset: BundleDataset
     merged: dict[str, int]

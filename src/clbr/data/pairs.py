@@ -78,6 +78,12 @@ def row_pointers(lefts: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
     return pointers
 
 
+def neighbours(pairs: Pairs, left: int) -> Ids:
+    """The right indices that are paired with a left one, in sorted pairs."""
+    start, end = np.searchsorted(pairs[:, 0], [left, left + 1])
+    return pairs[start:end, 1]
+
+
 def incidence(pairs: Pairs, rows: int, columns: int) -> csr_array:
     """The pairs as a sparse matrix of ones."""
     return csr_array((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape=(rows, columns))

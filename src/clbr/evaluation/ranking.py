@@ -1,6 +1,6 @@
 """Top-k bundles of each user, computed in blocks to bound memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -29,26 +29,40 @@ def rank(
     `exclude` holds sorted pairs that are never recommended. Of equal scores the lower bundle index comes first. `block`
     is the number of users per block; it does not change the result. `on_progress(done)` is called after each block.
     """
+    users = np.asarray(users, np.int64)
+    blocks = list(ranked_blocks(scorer, users, k, exclude=exclude, block=block, on_progress=on_progress))
+    return np.concatenate([ranking for ranking, _ in blocks]) if blocks else np.empty((0, k), np.int64)
+
+
+def ranked_blocks(
+    scorer: Scorer,
+    users: NDArray[np.int64],
+    k: int,
+    *,
+    exclude: Pairs,
+    block: int | None = None,
+    on_progress: Callable[[int], None] = lambda users: None,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Yield the rankings of `rank` block by block, each with its scores (-inf where no bundle is left)."""
     if k < 1:
-        raise InputError(f"top {k}: expected at least 1", "k")
+        raise InputError(f"k = {k}: expected at least 1", "k")
     if not in_order(exclude[:, 0], exclude[:, 1]):
         raise InputError("the pairs to exclude must be sorted by user, then bundle, without duplicates")
-    users = np.asarray(users, np.int64)
     if not len(users):
-        return np.empty((0, k), np.int64)
+        return
     bundles = scorer.scores(torch.from_numpy(users[:1])).shape[1]
     block, k = block or max(1, BLOCK_SCORES // bundles), min(k, bundles)
     rows = int(max(users.max(initial=-1), exclude[:, 0].max(initial=-1))) + 1
     pointers = row_pointers(exclude[:, 0], rows)
-    ranking = np.empty((len(users), k), np.int64)
     for start in range(0, len(users), block):
-        ids = users[start : start + block]
-        scores = scorer.scores(torch.from_numpy(ids)).clone(memory_format=torch.contiguous_format)
-        row, column = _excluded(ids, pointers, exclude)
+        some = users[start : start + block]
+        scores = scorer.scores(torch.from_numpy(some)).clone(memory_format=torch.contiguous_format)
+        row, column = _excluded(some, pointers, exclude)
         scores[row, column] = -torch.inf
-        ranking[start : start + len(ids)] = top(scores, k).cpu().numpy()
-        on_progress(start + len(ids))
-    return ranking
+        ranking = top(scores, k)
+        values = scores.gather(1, ranking.clamp(min=0)).masked_fill(ranking < 0, -torch.inf)
+        yield ranking.cpu().numpy(), values.cpu().numpy()
+        on_progress(start + len(some))
 
 
 def top(scores: Tensor, k: int) -> Tensor:

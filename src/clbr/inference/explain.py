@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, Relation
+from clbr.data.pairs import Pairs, Relation, neighbours
 from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
 from clbr.inference.subset_search import smallest_subset
-from clbr.inference.whatif import SIDES, State, edited_state, factual_state, neighbours, require_k
+from clbr.inference.whatif import SIDES, State, edited_state, factual_state, require_k
 from clbr.models.base import Level
 
 BUDGET = 100

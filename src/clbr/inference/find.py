@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from clbr.data.dataset import Nodes
 from clbr.data.describe import SEGMENTS, segment_users
+from clbr.data.pairs import neighbours
 from clbr.inference.answers import BundleDetails, FoundNode, ItemDetails, Kind, SearchResults, UserDetails
 from clbr.inference.artifact import Artifact
-from clbr.inference.whatif import neighbours
 
 
 @dataclass(frozen=True)

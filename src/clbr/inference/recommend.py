@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clbr.data.frames import make_frame
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Pairs, neighbours
 from clbr.errors import InputError
-from clbr.evaluation.ranking import rank, top
+from clbr.evaluation.ranking import ranked_blocks, top
 from clbr.files import write_atomic
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
-from clbr.inference.whatif import edit_history, edited_state, neighbours, require_k
+from clbr.inference.whatif import edit_history, edited_state, require_k
 from clbr.models.base import Scorer
 
 POOL = 5
@@ -73,7 +73,7 @@ def recommend_batch(artifact: Artifact, users: Sequence[str | int], k: int = 20)
     """The lists of several users, scored together."""
     require_k(artifact, k)
     indices = [artifact.users.index(user) for user in users]
-    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k, with_scores=True)
+    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k)
     lists = [
         _answer(artifact, index, k, row[row >= 0].tolist(), values[row >= 0].tolist())
         for index, row, values in zip(indices, ranking, scores, strict=True)
@@ -176,7 +176,7 @@ def recommend_frame(
     on_progress: Callable[[int], None] = lambda users: None,
 ) -> Any:
     """The lists of users as a frame: user, bundle, name (if bundles have names), rank, score."""
-    ranking, scores = rank_known(artifact, users, k, with_scores=True, on_progress=on_progress)
+    ranking, scores = rank_known(artifact, users, k, on_progress)
     row, position = np.nonzero(ranking >= 0)
     bundle = ranking[row, position]
     columns: dict[str, Any] = {
@@ -190,27 +190,15 @@ def recommend_frame(
 
 
 def rank_known(
-    artifact: Artifact,
-    users: NDArray[np.int64],
-    k: int,
-    *,
-    with_scores: bool = False,
-    on_progress: Callable[[int], None] = lambda users: None,
+    artifact: Artifact, users: NDArray[np.int64], k: int, on_progress: Callable[[int], None] = lambda users: None
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Each user's k best bundles that the user has not chosen, (n, k) with -1 for none, and their scores."""
-    scorer = KnownScorer(artifact)
-    ranking = rank(scorer, users, k, exclude=artifact.graph.ub.pairs, on_progress=on_progress)
-    values = np.zeros(ranking.shape, np.float32)
-    if with_scores:
-        for start in range(0, len(users), BLOCK):
-            some = slice(start, start + BLOCK)
-            scores = scorer.scores(torch.from_numpy(users[some]))
-            values[some] = scores.gather(1, torch.from_numpy(ranking[some].clip(min=0))).cpu().numpy()
-    return ranking, values
-
-
-BLOCK = 1024
-"""Users whose scores are held at once."""
+    chosen = artifact.graph.ub.pairs
+    blocks = list(ranked_blocks(KnownScorer(artifact), users, k, exclude=chosen, on_progress=on_progress))
+    if not blocks:
+        return np.empty((0, k), np.int64), np.empty((0, k), np.float32)
+    ranking, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return ranking, scores
 
 
 class KnownScorer(Scorer):

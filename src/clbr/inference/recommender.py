@@ -40,6 +40,8 @@ from clbr.inference.find import Directory
 Id = str | int
 T = TypeVar("T", bound=Answer)
 Ids = Sequence[Id]
+BLOCK = 1024
+"""Users whose scores are held at once."""
 Edits = whatif_.Edits
 
 
@@ -108,8 +110,8 @@ class Recommender:
             raise InputError(f"{len(rows)} users and {len(columns)} bundles: expected pairs, as many of each")
         distinct, at = np.unique(np.array(rows, np.int64), return_inverse=True)
         found = np.empty(len(rows), np.float32)
-        for begin in range(0, len(distinct), recommend_.BLOCK):
-            some = distinct[begin : begin + recommend_.BLOCK]
+        for begin in range(0, len(distinct), BLOCK):
+            some = distinct[begin : begin + BLOCK]
             scores = self.artifact.scorer.scores(torch.from_numpy(some)).cpu().numpy()
             mine = np.flatnonzero((at >= begin) & (at < begin + len(some)))
             found[mine] = scores[at[mine] - begin, np.array(columns, np.int64)[mine]]

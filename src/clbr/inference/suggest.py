@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clbr.data.pairs import neighbours
 from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
 from clbr.inference.explain import ItemSwap
-from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, neighbours, require_k
+from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, require_k
 
 NEAR_USERS = 1024
 """Users nearest to the edge, inside or outside, whose scores are considered."""

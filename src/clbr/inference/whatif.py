@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, Relation
+from clbr.data.pairs import Relation, neighbours
 from clbr.errors import InputError
 from clbr.evaluation.ranking import top
 from clbr.graph.edits import RELATIONS, EdgeEdits, without_effect
@@ -286,12 +286,6 @@ def _ranked(artifact: Artifact, bundles: Sequence[int], scores: Tensor) -> list[
         RankedBundle(**artifact.node("bundle", bundle).model_dump(), rank=rank, score=float(scores[bundle]))
         for rank, bundle in enumerate(bundles, start=1)
     ]
-
-
-def neighbours(pairs: Pairs, left: int) -> NDArray[np.int32]:
-    """The right nodes of a left node, in sorted pairs."""
-    start, end = np.searchsorted(pairs[:, 0], [left, left + 1])
-    return pairs[start:end, 1]
 
 
 def require_k(artifact: Artifact, k: int) -> None:

@@ -1,1 +1,1 @@
-"""Training: batches, the loop, run folders, checkpoints, presets."""
+"""Training: settings and presets, batches, the loop, run folders, processes, the live display."""

@@ -24,6 +24,7 @@ class TrainingDisplay:
         self.model = ""  # prefix: empty, or that the selection model is trained
         self.before: int | None = None  # epochs before those displayed, known after the first epoch
         self.done = 0
+        self.prints_lines = not (bar.disable or bar.console.is_terminal or bar.console.is_jupyter)
 
     def begin(self, config: RunConfig) -> None:
         """Set what is trained."""
@@ -72,6 +73,8 @@ class TrainingDisplay:
         self.done = epoch.number - self.before  # earlier epochs of a resumed run took no time here
         text = self.summary + self.losses
         self.bar.update(self.task, completed=self.done, total=self.epochs - self.before, description=text)
+        if self.prints_lines:  # nothing can be redrawn in a file or a pipe
+            self.bar.console.print(self.summary.rstrip(","), highlight=False, soft_wrap=True)
 
 
 def _summed(losses: Mapping[str, float]) -> dict[str, float]:
@@ -85,7 +88,10 @@ def _summed(losses: Mapping[str, float]) -> dict[str, float]:
 
 @contextmanager
 def training_display(enabled: bool | None = None) -> Iterator[TrainingDisplay]:
-    """Show a live display on stderr during the block. `enabled` None: only if stderr is a terminal."""
+    """Show a live display on stderr during the block. `enabled` None: only if stderr is a terminal.
+
+    If it is enabled and stderr is a file or a pipe, a line is printed for each epoch.
+    """
     enabled = sys.stderr.isatty() if enabled is None else enabled
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not enabled) as bar:

@@ -86,7 +86,7 @@ class Callbacks:
     on_step: Callable[[int, int], None] = lambda step, steps: None
     """Called after each step with its number and the number of steps in an epoch."""
     should_stop: Callable[[], bool] = lambda: False
-    """Asked after each epoch. If it returns true, the run saves a checkpoint and stops."""
+    """Asked after each `on_epoch`. If it returns true, the run saves a checkpoint and stops."""
     on_wait: Callable[[Path], None] = lambda folder: None
     """Called again and again while another process trains the selection model in this folder."""
 
@@ -193,11 +193,11 @@ def _train(
             write_model(folder / BEST, model)
         lines.append(json.dumps(asdict(epoch)))
         write_atomic(folder / METRICS, "".join(f"{line}\n" for line in lines).encode())
+        callbacks.on_epoch(epoch, counters)
         stop = callbacks.should_stop()
         if stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS:
             write_checkpoint(folder / LAST, model, optimizer, asdict(counters) | {"settings": settings})
             saved = monotonic()
-        callbacks.on_epoch(epoch, counters)
         if stop or counters.finished(config.train):
             break
     return counters

@@ -204,7 +204,7 @@ def _train(
     dataset: BundleDataset,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Train with a trial's settings until it completes, is pruned or fails, and tell the study."""
+    """Train with a trial's settings until it completes, is pruned or fails, and write the result to the study."""
     states = require("optuna", "sweep").trial.TrialState
     config, counters, started = settings.config(trial.params), Counters(), perf_counter()
     state, failure = states.COMPLETE, ""

@@ -63,7 +63,16 @@ def test_lines_have_panels_of_each_models_own_settings(tiny: World, tmp_path: Pa
     assert drawn.svg.count("<!-- lightgcn, R@20 (%) -->") == drawn.svg.count("<!-- bgcn, R@20 (%) -->") == 1
 
 
-def test_lines_need_something_that_varied(tiny: World, tmp_path: Path) -> None:
+def test_lines_have_at_most_three_panels_in_a_row_and_curves_four(tiny: World, tmp_path: Path) -> None:
+    variants = varied(ratio_ub=[0.1])
+    variants["clbr"]["vary"] += [{name: [0.5]} for name in ("tau", "omega_u", "omega_b")]  # type: ignore[index]
+    results = results_of(spec(variants=variants, figure="lines", metrics=["recall@20"]), tiny, tmp_path / "c")
+    for drawn, count, inches in ((lines(results), 4, 3 * 2.5), (curves(results), 5, 4 * 1.9)):
+        assert drawn is not None and panels(drawn) == count
+        assert f'width="{72 * inches:g}pt"' in drawn.svg
+
+
+def test_lines_need_a_varied_setting(tiny: World, tmp_path: Path) -> None:
     plan = spec(variants=varied(tau=[0.5, 1.0]), figure="lines")
     assert lines(results_of(plan, tiny, tmp_path / "c", lambda one: None if one.point else 0.3)) is None
 
@@ -128,7 +137,7 @@ def test_curves_have_a_panel_for_each_group_and_a_line_for_each_seed(tiny: World
 
 
 def test_gains_by_degree_are_those_of_the_nodes_of_that_degree(tiny: World, tmp_path: Path) -> None:
-    """Planted: with views, users with 4 to 7 kept bundles gain 10 points, and pairs of unseen bundles are all found."""
+    """Planted: with views, users with 4 to 7 training bundles gain 10 points, and pairs of unseen bundles are all found."""
     shares = [{"share": [0.2, 1.0]}]
     plan = spec(
         variants={"original": {"vary": shares}, "clbr": {"paradigm": "clbr", "vary": shares}}, figure="degrees", seeds=2
@@ -137,9 +146,9 @@ def test_gains_by_degree_are_those_of_the_nodes_of_that_degree(tiny: World, tmp_
     results = results_of(plan, tiny, tmp_path / "c")
     users = np.unique(dataset.test[:, 0])
     for one in cells(plan, dataset):
-        kept = keep_share(dataset, one.cell.share).train
-        bundles_of = np.bincount(kept[:, 0], minlength=len(dataset.users))[users]
-        users_of = np.bincount(kept[:, 1], minlength=len(dataset.bundles))[dataset.test[:, 1]]
+        train = keep_share(dataset, one.cell.share).train
+        bundles_of = np.bincount(train[:, 0], minlength=len(dataset.users))[users]
+        users_of = np.bincount(train[:, 1], minlength=len(dataset.bundles))[dataset.test[:, 1]]
         values = np.full(len(users), 0.3)
         found = np.zeros(len(dataset.test), bool)
         if one.variant == "clbr":

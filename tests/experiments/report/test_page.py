@@ -241,12 +241,12 @@ def test_cells_of_other_data_or_another_version_are_not_reported(run: Run, made:
 
 def test_results_of_other_users_are_an_error(run: Run, made: Path, tiny: World) -> None:
     folder = made / "cells" / "tiny" / "cells"
-    kept = next(iter(sorted(folder.glob("*.npz"))))
+    path = next(iter(sorted(folder.glob("*.npz"))))
     from clbr.experiments.store import PerUser
 
     store = Store(made / "cells" / "tiny")
     variant_cells = expand(read_spec(made / "s.toml"), "x", tiny.dataset.fingerprint, "tiny")
-    cell = next(one.cell for one in variant_cells if one.cell.key == kept.stem)
+    cell = next(one.cell for one in variant_cells if one.cell.key == path.stem)
     record, tested = store.read(cell), store.read_per_user(cell)
     assert record is not None
     store.write(record, PerUser({name: values[1:] for name, values in tested.metrics.items()}, tested.found))

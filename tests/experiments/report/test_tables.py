@@ -203,8 +203,8 @@ def test_a_latex_table_fits_the_text_and_has_a_label(tmp_path: Path) -> None:
     pdflatex = shutil.which("pdflatex")
     if pdflatex is None:
         pytest.skip("no pdflatex at hand")
-    whole = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}" + latex + r"\end{document}"
-    (tmp_path / "a.tex").write_text(whole)
+    document = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}" + latex + r"\end{document}"
+    (tmp_path / "a.tex").write_text(document)
     command = [pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-draftmode", "a.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -51,7 +51,7 @@ def environment(results: Results) -> Grid:
     rows += [["data", counts_of(dataset)], ["data fingerprint", dataset.fingerprint]]
     rows.append(["seeds", ", ".join(map(str, seeds))])
     caption = f"{dataset.name}, {results.seeds}, {len(environments)} cells."
-    return Grid("Versions and data", caption, ["", "value"], plain_rows(rows), 2)
+    return Grid("Presets, versions and data", caption, ["", "value"], plain_rows(rows), 2)
 
 
 def _presets(results: Results) -> str:

@@ -35,7 +35,7 @@ function userView(body, user, about, reload) {
   const explained = explanations(user, about.limits.budget);
   const otherExplanation = h("div"); // about a bundle that is not in the list
   const other = about.supports_whatif && searchBox({
-    kind: "bundle", label: `What would bring another ${word("bundle")} here?`,
+    kind: "bundle", label: `What would bring in ${withArticle("bundle")}?`,
     placeholder: `Find ${withArticle("bundle")}`,
     unavailable: (id) => (user.bundles.some((bundle) => bundle.id === id) ? "already chosen" : null),
     choose: (bundle) => explained.open(otherExplanation, bundle, other.input),

@@ -1,0 +1,130 @@
+"""clbr export, recommend, similar and baselines."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clbr import World, load_recommender, save
+from clbr.inference.whatif import factual_state
+from typed import Run, assert_refused
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, tiny: World) -> Path:
+    from clbr.training.config import compose
+    from clbr.training.run import start
+
+    space = tmp_path_factory.mktemp("recommend")
+    data = save(tiny.dataset, space / "shop")
+    for model in ("crosscbr", "dam"):
+        start(space / model, compose(str(data), model, changes={"epochs": 3, "learning_rate": 0.01}), tiny.dataset)
+    return space
+
+
+@pytest.fixture(scope="module")
+def folder(runs: Path) -> Path:
+    from clbr.inference.export import export
+
+    return export(runs / "crosscbr", runs / "artifact")
+
+
+def test_export_shows_the_card_and_keeps_what_is_there(run: Run, runs: Path) -> None:
+    code, out, err = run("export", runs / "crosscbr", "--out", "mine")
+    assert (code, err) == (0, "")
+    assert "# crosscbr on tiny" in out and "next: clbr recommend mine --user ID" in out
+    assert_refused(run, Path(), ["export", runs / "crosscbr", "--out", "mine"], "mine: is not empty")
+    assert "(--out, --force)" in run("export", runs / "crosscbr", "--out", "mine")[2]
+    assert run("export", runs / "crosscbr", "--out", "mine", "--force")[0] == 0
+    assert_refused(run, Path(), ["export", runs / "shop", "--out", "other"], "no run there")
+
+
+def test_a_list_as_text_and_as_json(run: Run, folder: Path) -> None:
+    recommender = load_recommender(folder)
+    first = recommender.recommend_one(3, k=3).recommended
+    code, out, err = run("recommend", folder, "--user", "3", "--k", "3")
+    assert (code, err) == (0, "")
+    assert [one.label in out for one in first] == [True] * 3
+    code, out, _ = run("recommend", folder, "--user", "3", "--k", "3", "--json")
+    assert [one["id"] for one in json.loads(out)["recommended"]] == [one.id for one in first]
+    code, out, _ = run("recommend", folder, "--user", "3", "--diversity", "0.5")
+    assert "On validation, recall@20 is" in out and "with diversity 0.5" in out
+
+
+def test_lists_for_everyone_and_for_an_unseen_user(run: Run, folder: Path) -> None:
+    code, out, err = run("recommend", folder, "--all", "--out", "lists.parquet", "--k", "5")
+    assert (code, out.strip(), err) == (0, "lists.parquet: 3,000 rows, 600 users", "")
+    code, out, _ = run("recommend", folder, "--likes-item", "0", "--likes-bundle", "7")
+    assert code == 0 and "For an unseen user" in out
+    code, out, _ = run("recommend", folder, "--likes-item", "0", "--likes-bundle", "7", "--json")
+    assert len(json.loads(out)["recommended"]) == 20
+    assert "7" not in [one["id"] for one in json.loads(out)["recommended"]]
+
+
+def test_files_of_allowed_and_denied_bundles(run: Run, folder: Path) -> None:
+    Path("few.txt").write_text("4\n9\n\n12\n")
+    _, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--json")
+    assert {one["id"] for one in json.loads(out)["recommended"]} <= {"4", "9", "12"}
+    Path("few.txt").write_bytes(b"\xef\xbb\xbf4\r\n9\r\n")  # as a spreadsheet writes it
+    _, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--json")
+    assert {one["id"] for one in json.loads(out)["recommended"]} <= {"4", "9"}
+    Path("few.txt").write_text("")
+    code, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--diversity", "0.3")
+    assert (code, "For user 3 no bundle is left" in out) == (0, True)
+    Path("few.txt").write_text("4\nfour\n")
+    words = ["recommend", folder, "--user", "3", "--deny", "few.txt"]
+    assert_refused(run, Path(), words, "few.txt: unknown bundle 'four'")
+
+
+def test_similar_bundles_and_items(run: Run, folder: Path) -> None:
+    code, out, err = run("similar", folder, "--bundle", "5", "--k", "3")
+    assert (code, err) == (0, "")
+    assert "Similar to bundle" in out and out.count("\n") == 5
+    nearest = load_recommender(folder).similar_items(5, k=1).similar[0]
+    assert nearest.label in run("similar", folder, "--item", "5", "--k", "1")[1]
+
+
+def test_baselines_as_text_and_as_json(run: Run, runs: Path) -> None:
+    code, out, err = run("baselines", runs / "shop", "--k", "5,10", "--split", "validation")
+    assert (code, err) == (0, "")
+    assert "EASE with contents" in out and "R@10" in out
+    _, out, _ = run("baselines", runs / "shop", "--json")
+    assert set(json.loads(out)) == {"popularity", "EASE", "EASE with contents"}
+
+
+def test_closed_form_models_are_trained_compared_and_exported(run: Run, runs: Path) -> None:
+    assert run("train", runs / "shop", "--model", "popularity", "--out", "popularity")[0] == 0
+    assert run("train", runs / "shop", "--model", "ease", "--set", "l2=200", "--out", "ease")[0] == 0
+    code, out, _ = run("compare", "popularity", "ease", "--k", "20")
+    assert code == 0 and "ease" in out
+    assert run("export", "ease", "--out", "served")[0] == 0
+    assert run("recommend", "served", "--user", "3")[0] == 0
+    assert_refused(run, Path(), ["whatif", "served", "--user", "3", "--add-item", "5"], "ease does not use a graph")
+
+
+def test_bad_questions_end_in_one_line(run: Run, folder: Path, runs: Path) -> None:
+    for words, message in (
+        (("recommend", folder), "expected one of --user ID"),
+        (("recommend", folder, "--user", "3", "--all"), "expected one of --user ID"),
+        (("recommend", folder, "--all"), "--all: expected --out with a name that ends in .parquet"),
+        (("recommend", folder, "--user", "600"), "unknown user '600'"),
+        (("recommend", folder, "--user", "3", "--k", "151"), "k = 151: expected 1 to 150, the number of bundles (--k)"),
+        (("recommend", runs, "--user", "3"), "no recommender there"),
+        (("recommend", folder, "--user", "3", "--out", "x.parquet"), "does not take --out"),
+        (("recommend", folder, "--all", "--out", "x.parquet", "--json"), "--all does not take --json"),
+        (("recommend", folder, "--all", "--out", "x.parquet", "--diversity", "1"), "--all does not take --diversity"),
+        (("similar", folder), "expected --bundle ID or --item ID"),
+        (("similar", folder, "--bundle", "5", "--k", "150"), "k = 150: expected 1 to 149"),
+    ):
+        assert_refused(run, Path(), [*words], message)
+
+
+def test_dam_recommends_and_says_why_it_answers_no_what_if(run: Run, runs: Path) -> None:
+    assert run("export", runs / "dam", "--out", "dam")[0] == 0
+    assert run("recommend", "dam", "--user", "3")[0] == 0
+    for words in (
+        ["whatif", "dam", "--user", "3", "--add-item", "5"],
+        ["explain", "dam", "--user", "3", "--bundle", "5"],
+    ):
+        assert_refused(run, Path(), words, "dam does not use a graph")
+    assert factual_state(load_recommender(runs / "artifact").artifact).graph.users == 601
