@@ -11,8 +11,7 @@ from clbr.counterfactual.views import read_views
 from clbr.files import lock
 from clbr.training import run as runs
 from clbr.training.config import RunConfig, compose
-from clbr.training.run_folder import BEST
-from clbr.training.selection import SELECTION_SETTINGS, copy_selection
+from clbr.training.run_folder import BEST, SELECTION_SETTINGS, copy_selection
 
 GRAPH_MODELS = ["rgcn", "bundlenet", "bgcn", "crosscbr", "lightgcn"]
 

@@ -44,7 +44,7 @@ def train(
         _require_left_out(settings | {"paradigm": paradigm, "selection": selection})
         config, begin = _resume(resume, data, device, threads)
     elif data and model and out:
-        changes = parse_changes(change or []) | ({"epochs": epochs} if epochs else {})
+        changes = (parse_changes(change) if change else {}) | ({"epochs": epochs} if epochs else {})
         options = {"preset": preset, "changes": changes, "seed": seed or 0, "paradigm": paradigm or "original"}
         config, begin = _start(out, data, model, options, device, threads, selection)
     else:

@@ -24,8 +24,7 @@ def views(
     from clbr.cli import show
     from clbr.counterfactual.views import extremes, read_run_views, summarise
     from clbr.graph.graph import BundleGraph
-    from clbr.training.run_folder import read_config, read_dataset
-    from clbr.training.selection import SELECTION, view_embeddings
+    from clbr.training.run_folder import SELECTION, read_config, read_dataset, view_embeddings
 
     config = read_config(run)
     edits, records = read_run_views(run, config.views is not None)

@@ -120,23 +120,10 @@ def _add_lookups(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
 def _add_questions(app: FastAPI, worker: Worker) -> None:
     """Routes whose answer the worker computes."""
 
-    async def compute(request: Request, ask: Callable[[Recommender], answers.Answer]) -> Response:
-        recommender = worker.current  # one recommender for the whole answer
-        computing = asyncio.ensure_future(worker.compute(lambda: ask(recommender).to_json()))
-        leaving = asyncio.ensure_future(request.receive())  # the body is read: the next message is a disconnect
-        try:
-            await asyncio.wait({computing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not computing.done():
-                raise RequestError(408, "the client has gone")
-            return _send(recommender, computing.result())
-        finally:
-            computing.cancel()
-            leaving.cancel()
-
     @app.post("/api/recommend", response_model=answers.Recommendations)
     async def recommend(request: Request, body: schemas.Recommend) -> Response:
         """The best bundles of a user, or of an unseen user."""
-        return await compute(request, lambda recommender: recommender.recommend_one(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.recommend_one(**body.arguments()))
 
     @app.post("/api/recommend/batch", response_model=answers.RecommendationBatch)
     async def recommend_batch(request: Request, body: schemas.RecommendBatch) -> Response:
@@ -144,32 +131,47 @@ def _add_questions(app: FastAPI, worker: Worker) -> None:
         if len(body.users) * body.k > limits.BATCH_ROWS:
             wanted = f"{len(body.users)} lists of {body.k}"
             raise RequestError(422, f"{wanted}: at most {limits.BATCH_ROWS:,} rows in one request")
-        return await compute(request, lambda recommender: recommender.recommend_batch(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.recommend_batch(**body.arguments()))
 
     @app.post("/api/whatif", response_model=answers.WhatIf)
     async def whatif(request: Request, body: schemas.WhatIf) -> Response:
         """A user's list if the user's history were different."""
-        return await compute(request, lambda recommender: recommender.whatif(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.whatif(**body.arguments()))
 
     @app.post("/api/audience", response_model=answers.Audience)
     async def audience(request: Request, body: schemas.Audience) -> Response:
         """A bundle's audience if its contents were different."""
-        return await compute(request, lambda recommender: recommender.audience(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.audience(**body.arguments()))
 
     @app.post("/api/audience/new", response_model=answers.NewBundleAudience)
     async def new_bundle_audience(request: Request, body: schemas.NewBundle) -> Response:
         """The users who would want an unseen bundle most."""
-        return await compute(request, lambda recommender: recommender.new_bundle_audience(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.new_bundle_audience(**body.arguments()))
 
     @app.post("/api/explain", response_model=answers.Explanation)
     async def explain(request: Request, body: schemas.Explain) -> Response:
         """Why a bundle is in a user's list, or what would bring it there."""
-        return await compute(request, lambda recommender: recommender.explain(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.explain(**body.arguments()))
 
     @app.post("/api/suggest", response_model=answers.Suggestions)
     async def suggest(request: Request, body: schemas.Suggest) -> Response:
         """The swaps that would gain a bundle the most users."""
-        return await compute(request, lambda recommender: recommender.suggest(**body.arguments()))
+        return await _compute(worker, request, lambda recommender: recommender.suggest(**body.arguments()))
+
+
+async def _compute(worker: Worker, request: Request, ask: Callable[[Recommender], answers.Answer]) -> Response:
+    """The answer of the worker; the computation is given up if the client goes."""
+    recommender = worker.current  # one recommender for the whole answer
+    computing = asyncio.ensure_future(worker.compute(lambda: ask(recommender).to_json()))
+    leaving = asyncio.ensure_future(request.receive())  # the body is read: the next message is a disconnect
+    try:
+        await asyncio.wait({computing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not computing.done():
+            raise RequestError(408, "the client has gone")
+        return _send(recommender, computing.result())
+    finally:
+        computing.cancel()
+        leaving.cancel()
 
 
 def _add_operations(app: FastAPI, worker: Worker, counters: Counters) -> None:

@@ -29,7 +29,10 @@ from clbr.training.run_folder import (
     ENVIRONMENT,
     LAST,
     METRICS,
+    SELECTION,
+    SELECTION_SETTINGS,
     STATE,
+    copy_selection,
     damaged,
     read_checkpoint,
     read_config,
@@ -37,11 +40,11 @@ from clbr.training.run_folder import (
     read_metrics,
     read_model,
     read_origin,
+    selection_embeddings,
     write_checkpoint,
     write_model,
 )
 from clbr.training.runtime import describe_environment, find_device
-from clbr.training.selection import SELECTION, SELECTION_SETTINGS, copy_selection, selection_embeddings
 
 CHECKPOINT_SECONDS = float(os.environ.get("CLBR_CHECKPOINT_SECONDS", "20"))
 """Time between two checkpoints. A killed run loses at most this much work, and one epoch."""

@@ -1,4 +1,4 @@
-"""Run folder on disk: config, environment, metrics, weights and checkpoints, all written atomically with checksums."""
+"""Run folder on disk: config, environment, metrics, weights, checkpoints, selection model; all written atomically."""
 
 import json
 from hashlib import sha256
@@ -16,12 +16,13 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Model, Scorer
+from clbr.models.base import Embeddings, Encoder, Model, Scorer
 from clbr.models.registry import make_model
 from clbr.training.config import RunConfig
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 BEST, LAST, STATE = "best/model.safetensors", "last", "state.json"
+SELECTION, SELECTION_SETTINGS = "selection.safetensors", "selection.json"
 
 
 def damaged(path: Path) -> InputError:
@@ -215,3 +216,37 @@ def _checksum(state: dict[str, Any]) -> str:
 
 def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def copy_selection(selection: Path, folder: Path) -> None:
+    """Copy the best weights of a run into another run's folder, as its selection model. The settings come last."""
+    config = read_config(selection)
+    write_atomic(folder / SELECTION, (selection / BEST).read_bytes())
+    about = {"run": selection.name, "model": config.model, "seed": config.seed, "settings": config.settings}
+    write_atomic(folder / SELECTION_SETTINGS, json.dumps(about, indent=2).encode())
+
+
+def selection_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """Return the embeddings of a run's selection model on the training graph."""
+    path = folder / SELECTION_SETTINGS
+    try:
+        about = json.loads(read_bytes(path))
+        name, settings = str(about["model"]), dict(about["settings"])
+    except (ValueError, TypeError, KeyError):
+        raise damaged(path) from None
+    model = make_model(name, settings, dataset)
+    read_model(folder / SELECTION, model)
+    return _embeddings(model, dataset)
+
+
+def view_embeddings(folder: Path, dataset: BundleDataset) -> Embeddings:
+    """Return the embeddings that score the pairs of a run's views: of its selection model, else of its own model."""
+    if (folder / SELECTION_SETTINGS).exists():
+        return selection_embeddings(folder, dataset)
+    return _embeddings(best_model(folder, dataset), dataset)
+
+
+def _embeddings(model: Model, dataset: BundleDataset) -> Embeddings:
+    assert isinstance(model, Encoder)
+    with torch.no_grad():
+        return model.encode(BundleGraph.of(dataset))
