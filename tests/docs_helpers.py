@@ -92,7 +92,7 @@ def root_command() -> Any:
 def find_command(words: list[str]) -> tuple[Any, list[str]]:
     """The command that these words name, and the words after its name."""
     command, rest = root_command(), list(words)
-    while rest and (children := getattr(command, "commands", None)):
+    while rest and not rest[0].startswith("-") and (children := getattr(command, "commands", None)):
         assert rest[0] in children, f"no command '{rest[0]}'"
         command, rest = children[rest[0]], rest[1:]
     return command, rest

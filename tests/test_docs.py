@@ -99,7 +99,7 @@ def test_the_commands_and_the_python_of_a_page_run(page: Path, prepared: Path, r
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests.name]
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
-        assert "11 passed" in done.stdout
+        assert " passed" in done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -116,7 +116,7 @@ def test_a_command_that_is_not_run_has_known_arguments_and_options(page: Path) -
             for word in rest:
                 assert not re.match(r"--[a-z]", word) or word in options_of(command), f"{span}: no option {word}"
         elif span.startswith("--") and page in (README, *DOCS):
-            assert re.match(r"--[a-z-]+", span)[0] in all_options(), f"no command has {span}"  # type: ignore[index]
+            assert re.match(r"--[a-z0-9-]+", span)[0] in all_options(), f"no command has {span}"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -160,9 +160,7 @@ def test_the_page_on_python_names_every_method_and_argument() -> None:
     page = docs("python.md")
     wanted = [name for name in vars(clbr.Recommender) if not name.startswith("_")]
     wanted += [*inspect.signature(clbr.fit).parameters, *inspect.signature(clbr.BundleDataset.from_frames).parameters]
-    assert not [
-        one for one in wanted if not re.search(rf"\b{one}\b", page) and one not in ("settings", "recommend_batch")
-    ]
+    assert not [one for one in wanted if one != "settings" and not re.search(rf"\b{one}\b", page)]
 
 
 def test_the_pages_on_experiments_and_views_name_every_setting() -> None:

@@ -47,13 +47,22 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["data", "get"],
         ["data", "simulate"],
         ["data", "describe"],
-        ["floors"],
+        ["baselines"],
         ["models"],
         ["train"],
         ["evaluate"],
         ["compare"],
-        ["validation"],
+        ["tune"],
+        ["views"],
         ["theory"],
+        ["export"],
+        ["recommend"],
+        ["similar"],
+        ["whatif"],
+        ["audience"],
+        ["explain"],
+        ["suggest"],
+        ["serve"],
         ["experiment", "run"],
         ["experiment", "report"],
         ["demo"],
@@ -63,6 +72,17 @@ def test_every_command_explains_itself(run: Run) -> None:
         assert "Usage" in out
         assert words == ["data"] or "Example: clbr" in out
     assert run("--version")[1].startswith("clbr 0.")
+
+
+def test_every_command_is_tested_for_its_help() -> None:
+    import typer
+
+    from clbr.cli import app
+
+    command = typer.main.get_command(app)
+    names = set(getattr(command, "commands", {})) - {"data", "experiment"}
+    text = Path(__file__).read_text()
+    assert all(f'["{name}"],' in text for name in names)
 
 
 def test_describe_prints_the_counts_for_people_and_for_machines(run: Run, data: Path) -> None:
@@ -95,7 +115,7 @@ def test_describe_prints_the_true_counts_of_real_data(
 def test_simulate_writes_a_folder_that_the_other_commands_take(run: Run, tmp_path: Path) -> None:
     assert run("data", "simulate", "--like", "tiny", "--seed", 3, "--out", "shop")[0] == 0
     assert run("data", "describe", "shop")[0] == 0
-    code, out, _ = run("floors", "shop", "--k", "5", "--json")
+    code, out, _ = run("baselines", "shop", "--k", "5", "--json")
     assert code == 0
     assert set(json.loads(out)) == {"popularity", "EASE", "EASE with contents"}
     assert "seed = 3" in (tmp_path / "shop" / "origin.toml").read_text()
@@ -117,7 +137,7 @@ def test_import_takes_names_and_says_what_it_left_out(run: Run, tmp_path: Path) 
     columns = write_tables(tmp_path)
     code, out, _ = run("data", "import", *columns, "--out", "shop", "--bundle-names", "names.csv")
     assert code == 0
-    assert "1 names belong to nothing" in out
+    assert "1 names were left out: their ids are in none of the three tables" in out
     assert load(tmp_path / "shop").bundles.names == ("Breakfast", None, None, None, None)
 
 
@@ -130,9 +150,9 @@ def test_get_fetches_unpacks_and_says_what_is_published(run: Run, data: Path, tm
     assert snapshot(tmp_path / "copy") == snapshot(data)
 
 
-def test_floors_can_be_asked_for_tune_and_to_leave_tune_pairs_out(run: Run, data: Path) -> None:
+def test_baselines_on_validation_and_with_validation_pairs_masked(run: Run, data: Path) -> None:
     means = {
-        words: json.loads(run("floors", data, "--k", "1", "--json", *words)[1])["popularity"]["recall@1"]
+        words: json.loads(run("baselines", data, "--k", "1", "--json", *words)[1])["popularity"]["recall@1"]
         for words in ((), ("--mask-validation",), ("--split", "validation"))
     }
     assert means == {(): 0.0, ("--mask-validation",): 0.75, ("--split", "validation"): 1.0}
@@ -140,7 +160,7 @@ def test_floors_can_be_asked_for_tune_and_to_leave_tune_pairs_out(run: Run, data
 
 def test_figures_of_a_set_that_is_not_the_published_one_say_so(run: Run, tmp_path: Path) -> None:
     save(make_dataset(name="Youshu"), tmp_path / "fake")
-    assert "not comparable" in run("floors", "fake", "--k", "1")[1]
+    assert "not comparable" in run("baselines", "fake", "--k", "1")[1]
     assert "not comparable" in run("data", "describe", "fake")[1]
 
 
@@ -148,7 +168,7 @@ def test_tables_fit_a_narrow_terminal_and_are_not_cut_when_piped(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    out = run("floors", data, "--k", "1,2,3,4")[1] + run("demo")[1]
+    out = run("baselines", data, "--k", "1,2,3,4")[1] + run("demo")[1]
     assert "\u2026" not in out
     assert "NDCG@4" in out
 
@@ -165,7 +185,7 @@ def test_names_with_brackets_are_shown_as_they_are(run: Run, data: Path, tmp_pat
 
 def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, data: Path) -> None:
     words = [
-        "validation",
+        "tune",
         data,
         "--model",
         "bprmf",
@@ -183,11 +203,11 @@ def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, d
     assert "2 of 2" in out
     assert "--preset study/best.toml" in out
     record = json.loads(run(*words, "--json")[1])
-    assert (record["model"], record["metric"], record["asked"], record["done"]) == ("bprmf", "ndcg@2", 2, 2)
+    assert (record["model"], record["metric"], record["trials"], record["finished"]) == ("bprmf", "ndcg@2", 2, 2)
     assert run("train", data, "--model", "bprmf", "--preset", "study/best.toml", "--out", "run", "--json")[0] == 0
 
 
-def test_the_demo_tells_a_story_and_what_to_type_next(run: Run) -> None:
+def test_the_demo_shows_a_customer_and_what_to_type_next(run: Run) -> None:
     code, out, _ = run("demo")
     assert code == 0
     for words in ("popularity", "EASE", "is offered", "would choose next", "What to type next", "clbr data import"):
@@ -206,22 +226,22 @@ BAD: list[tuple[list[str], str]] = [
     (["data", "import", *["--user-bundle", "mine/a.txt"] * 1, "--user-item", "b", "--bundle-item", "c", "--out", "x", "--columns", "user"], "expected role=column"),
     (["data", "import", "--user-bundle", "mine/a.txt", "--user-item", "b", "--bundle-item", "c", "--out", "x", "--validation", "0.9", "--test", "0.9"], "leave nothing to train on"),
     (["data", "get", "x", "--url", "nowhere"], "expected an address"),
-    (["floors", "small", "--k", "0"], "--k 0: expected whole numbers from 1"),
-    (["floors", "small", "--k", "ten"], "--k ten"),
-    (["floors", "small", "--k", "9" * 5000], "--k 999"),
+    (["baselines", "small", "--k", "0"], "--k 0: expected whole numbers from 1"),
+    (["baselines", "small", "--k", "ten"], "--k ten"),
+    (["baselines", "small", "--k", "9" * 5000], "--k 999"),
     (["data", "simulate", "--out", "x", "--scale", "0.001"], "has no pairs for"),
     (["data", "simulate", "--out", "x", "--like", "netease", "--scale", "500"], "pairs, expected between"),
     (["data", "simulate", "--out", "table", "--force"], "holds other things"),
     (["data", "get", "x", "--url", "http://[::1"], "cannot be fetched"),
-    (["floors", "small", "--split", "train"], "train"),
-    (["floors", "none"], "no such folder"),
-    (["validation", "small", "--model", "bgnc", "--trials", "2", "--out", "x"], "did you mean 'bgcn'?"),
-    (["validation", "small", "--model", "bprmf", "--trials", "0", "--out", "x"], "--trials"),
-    (["validation", "small", "--model", "bprmf", "--trials", "99", "--out", "x"], "--trials 99: expected 1 to 60"),
-    (["validation", "small", "--model", "bprmf", "--trials", "2", "--out", "mine"], "holds other things"),
-    (["validation", "small", "--model", "bprmf", "--trials", "2", "--out", "x", "--set", "rate"], "expected key=value"),
-    (["validation", "none", "--model", "bprmf", "--trials", "2", "--out", "x"], "no such folder"),
-    (["flors", "small"], "No such command"),
+    (["baselines", "small", "--split", "train"], "train"),
+    (["baselines", "none"], "no such folder"),
+    (["tune", "small", "--model", "bgnc", "--trials", "2", "--out", "x"], "did you mean 'bgcn'?"),
+    (["tune", "small", "--model", "bprmf", "--trials", "0", "--out", "x"], "--trials"),
+    (["tune", "small", "--model", "bprmf", "--trials", "99", "--out", "x"], "trials 99: expected 1 to 60, the number of settings in the search space (--trials)"),
+    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "mine"], "holds other things"),
+    (["tune", "small", "--model", "bprmf", "--trials", "2", "--out", "x", "--set", "learning_rate"], "expected key=value"),
+    (["tune", "none", "--model", "bprmf", "--trials", "2", "--out", "x"], "no such folder"),
+    (["baseline", "small"], "No such command"),
     (["data", "simulate"], "--out"),
 ]  # fmt: skip
 

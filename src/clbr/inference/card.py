@@ -116,11 +116,11 @@ def _limits(dataset: BundleDataset) -> list[str]:
     tested = np.isin(np.flatnonzero(~has_bundles & has_items), dataset.test[:, 0]).any()
     unknown = "" if tested else ", and no test pair measures their quality"
     return [
-        f"- {(~has_bundles & has_items).sum():,} users have items but no bundle: their lists follow from their items "
+        f"- Users with items but no bundle: {(~has_bundles & has_items).sum():,}. Their lists follow from their items "
         f"alone{unknown}.",
-        f"- {(~has_bundles & ~has_items).sum():,} users have neither: their lists say nothing about them.",
-        f"- {(~is_chosen & has_contents).sum():,} bundles were chosen by nobody in training: they are ranked by their "
-        f"contents alone. {(~is_chosen & ~has_contents).sum():,} have no contents either.",
+        f"- Users with neither: {(~has_bundles & ~has_items).sum():,}. Their lists say nothing about them.",
+        f"- Bundles that nobody chose in training: {(~is_chosen & has_contents).sum():,}, ranked by their contents "
+        f"alone, and {(~is_chosen & ~has_contents).sum():,} without contents.",
         "- The model has learned from choices among what people were shown. It knows nothing of stock, price, age or "
         "taste that these choices do not show, and it repeats the popularity that is in them.",
     ]
