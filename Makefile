@@ -39,6 +39,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
+	$(BIN)/python docs/build_cli.py
 	$(BIN)/python docs/build_api.py site
 
 benchmarks: $(READY)
@@ -55,4 +56,4 @@ $(READY): constraints.txt pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -24,14 +24,14 @@ def test_the_summary_of_views_equals_the_values_computed_by_hand(small: BundleDa
     (summary,) = summarise(BundleGraph.of(small), [one, other])
     assert (summary.relation, summary.edges) == ("ub", 5)
     assert (summary.added, summary.dropped) == (1.5, 0.5)
-    assert summary.to_bare == 0  # bundle 3 had no edge, but every user had one
+    assert summary.additions_to_isolated == 0  # bundle 3 had no edge, but every user had one
     assert summary.nodes == pytest.approx(
         (5 / 7 + 2 / 7) / 2
     )  # users 0, 1, 2 and bundles 1, 3; then user 0 and bundle 3
     assert summary.change == pytest.approx((6 / 5 + 1) / 2)  # bundle 3 by two, the others by one
     assert summary.largest == 2
-    assert summary.bared == 0.5  # user 1, in the first view
-    assert summary.reached == 1  # bundle 3, in both
+    assert summary.newly_isolated == 0.5  # user 1, in the first view
+    assert summary.newly_connected == 1  # bundle 3, in both
     assert summary.shared == pytest.approx(1 / 3)  # of the first view's three edits
 
 
@@ -40,9 +40,9 @@ def test_additions_to_users_without_an_edge_are_counted_over_all_views() -> None
     graph = BundleGraph.of(make_dataset(train=np.array([[0, 0], [2, 1]])))
     one, other = EdgeEdits(add={"ub": pairs((0, 3), (1, 2))}), EdgeEdits(add={"ub": pairs((1, 3))})
     (summary,) = summarise(graph, [one, other])
-    assert summary.to_bare == pytest.approx(2 / 3)
+    assert summary.additions_to_isolated == pytest.approx(2 / 3)
     (summary,) = summarise(graph, [EdgeEdits(drop={"ub": pairs((0, 0))})])
-    assert summary.to_bare == 0
+    assert summary.additions_to_isolated == 0
 
 
 def test_pass_rates_are_means_over_the_views_with_evaluated_candidates() -> None:

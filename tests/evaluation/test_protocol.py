@@ -135,7 +135,8 @@ def test_a_frame_sets_the_baseline_beside_each_value(small: BundleDataset) -> No
 
 def test_a_frame_is_a_pandas_frame_on_request(small: BundleDataset) -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = evaluate(baseline_scorer("popularity", small), small, split="test", ks=(2,)).to_frame("pandas")
+    result = evaluate(baseline_scorer("popularity", small), small, split="test", ks=(2,))
+    frame = replace(result, backend="pandas").to_frame()
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns) == ["metric", "value"]
 

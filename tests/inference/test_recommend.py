@@ -78,9 +78,11 @@ def test_a_batch_holds_the_lists_of_its_users(recommender: Recommender) -> None:
         assert [bundle.score for bundle in one.recommended] == pytest.approx(scores, rel=1e-5)
 
 
-def test_a_list_cannot_be_longer_than_there_are_bundles(recommender: Recommender) -> None:
-    with pytest.raises(InputError, match="k = 151: expected 1 to 150"):
-        recommender.recommend_one(0, k=151)
+def test_a_list_is_never_longer_than_there_are_bundles(recommender: Recommender) -> None:
+    answer = recommender.recommend_one(0, k=151, keep_chosen=True)
+    assert (answer.k, len(answer.recommended)) == (150, 150)
+    with pytest.raises(InputError, match="k = 0: expected at least 1"):
+        recommender.recommend_one(0, k=0)
 
 
 @pytest.mark.parametrize("user", [-1, 600, 10**6])

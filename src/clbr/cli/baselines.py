@@ -10,10 +10,12 @@ from clbr.cli.options import EvaluatedSplit, parse_ks
 
 
 def baselines(
-    data: Annotated[Path, typer.Argument(help="A data folder.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data folder.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="The pairs to find.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
-    mask_validation: Annotated[bool, typer.Option(help="Leave validation pairs out of the ranking, too.")] = False,
+    mask_validation: Annotated[
+        bool, typer.Option("--mask-validation", help="Leave validation pairs out of the ranking, too.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Evaluate popularity and EASE, the baselines that a trained model has to beat.

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Two runs or more on the same data; the first is the reference.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN", help="Two runs or more on the same data; the first is the reference.")
+    ],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to predict.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
     data: MovedData = None,
@@ -41,7 +43,7 @@ def compare(
     reference, *contenders = results
     rows = []
     for metric in metrics:
-        cells = [f"{100 * comparisons[contenders[0], metric].baseline_mean:.2f}"]
+        cells = [f"{100 * comparisons[contenders[0], metric].reference_mean:.2f}"]
         for name in contenders:
             row = comparisons[name, metric]
             cells.append(f"{100 * row.mean:.2f} ({100 * row.difference:+.2f}, p {row.p:.2g})")
@@ -52,7 +54,9 @@ def compare(
 
 
 def models(
-    data: Annotated[Path | None, typer.Argument(help="A data folder, to list sizes for.", show_default=False)] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="A data folder, to list sizes for.", show_default=False)
+    ] = None,
     settings: Annotated[str | None, typer.Option(help="List the settings of this model, as a preset file.")] = None,
 ) -> None:
     """List the models: their kind, the relations they use, their paper and, for a data set, their size."""
@@ -74,12 +78,15 @@ def models(
 
 def _list_settings(name: str) -> None:
     """Print the settings that --set can change, as a preset file with the default values."""
-    from clbr.models.base import ClosedForm
+    from clbr.counterfactual.config import ViewsConfig
+    from clbr.models.base import ClosedForm, Encoder
     from clbr.models.registry import find_model
     from clbr.training.config import TrainConfig
 
     model = find_model(name)
     parts = {"settings": model.config_class} | ({} if issubclass(model, ClosedForm) else {"train": TrainConfig})
+    if issubclass(model, Encoder) and model.relations:
+        parts |= {"views": ViewsConfig}  # with a training strategy that has views
     for title, config in parts.items():
         typer.echo(f"[{title}]")
         for key, field in config.model_fields.items():

@@ -84,7 +84,9 @@ def _show_import(imported: "Imported", out: Path) -> None:
 
 @app.command(epilog="Example: clbr data get Youshu --url https://example.org/bundles.tgz --sha256 0123...")
 def get(
-    name: Annotated[str, typer.Argument(help="The data set's name in the archive: Youshu, NetEase, iFashion, ...")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Its name in the archive: Youshu, NetEase, iFashion, ...")
+    ],
     url: Annotated[str, typer.Option(help="Address of the zip or tar archive.", show_default=False)],
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default NAME.")] = None,
     sha256: Annotated[str | None, typer.Option(help="Expected checksum of the archive.")] = None,
@@ -135,7 +137,7 @@ def simulate(
 
 @app.command(epilog="Example: clbr data describe Youshu shop --plot degrees.png")
 def describe(
-    data: Annotated[list[Path], typer.Argument(help="One data folder, or several to compare.")],
+    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="One data folder, or several to compare.")],
     json: Annotated[bool, typer.Option("--json", help="One line of JSON per data set.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Plot of the degree distributions: .png, .svg or .pdf.")] = None,
 ) -> None:

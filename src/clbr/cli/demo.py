@@ -108,7 +108,7 @@ def _compare_strategies(world: "World") -> None:
     rows = []
     for row in compare(found, ["recall@5", "ndcg@5", "recall@20", "ndcg@20"]):
         verdict = "more than chance" if row.p < 0.05 else "may be chance"
-        means = [f"{100 * mean:.2f}" for mean in (row.baseline_mean, row.mean)]
+        means = [f"{100 * mean:.2f}" for mean in (row.reference_mean, row.mean)]
         rows.append([row.metric, *means, f"{100 * row.difference:+.2f}", f"{row.p:.2f}, {verdict}"])
     columns = ["", "original", "with views", "difference", "p, over customers and seeds"]
     show.table(f"With and without counterfactual views (test, percent, mean of {SEEDS} seeds)", columns, rows)

@@ -28,7 +28,7 @@ def open_recommender(folder: Path, threads: int | None) -> "Recommender":
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run that clbr train made.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that clbr train made.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the artifact; new or empty.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact that is there.")] = False,
     data: MovedData = None,

@@ -116,13 +116,16 @@ def views(title: str, lines: Sequence["RelationSummary"], records: Sequence["Rec
     rows = [
         ["edges", *(f"{line.edges:,}" for line in lines)],
         ["added", *(f"{line.added:,.0f}" for line in lines)],
-        ["  to users (bundles) without edges", *(f"{line.to_bare:.1%}" if line.added else "-" for line in lines)],
+        [
+            "  to users (bundles) without edges",
+            *(f"{line.additions_to_isolated:.1%}" if line.added else "-" for line in lines),
+        ],
         ["dropped", *(f"{line.dropped:,.0f}" for line in lines)],
         ["nodes whose degree changes", *(f"{line.nodes:.1%}" for line in lines)],
         ["  by, on average", *(f"{line.change:.2f}" for line in lines)],
         ["  at most, in any view", *(f"{line.largest:,}" for line in lines)],
-        ["nodes left without an edge", *(f"{line.bared:,.0f}" for line in lines)],
-        ["nodes that get their first edge", *(f"{line.reached:,.0f}" for line in lines)],
+        ["nodes left without an edge", *(f"{line.newly_isolated:,.0f}" for line in lines)],
+        ["nodes that get their first edge", *(f"{line.newly_connected:,.0f}" for line in lines)],
         ["edits shared by two views", *(f"{line.shared:.1%}" for line in lines)],
     ]
     passed = {"additions": mean_pass_rates(records, "additions"), "drops": mean_pass_rates(records, "drops")}

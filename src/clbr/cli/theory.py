@@ -40,7 +40,7 @@ Variant = Annotated[
 
 
 def theory(
-    run: Annotated[Path, typer.Argument(help="A run with views: clbr train --paradigm clbr.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with views: clbr train --paradigm clbr.")],
     hold_out: HoldOut = False,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of the training without hidden edges; 20.")] = None,
     like: Like = None,

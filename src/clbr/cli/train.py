@@ -21,7 +21,7 @@ PRESET = "Known good settings: youshu, netease or a TOML file; none: the default
 
 
 def train(
-    data: Annotated[Path | None, typer.Argument(help="A data folder.", show_default=False)] = None,
+    data: Annotated[Path | None, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)] = None,
     model: Annotated[str | None, typer.Option(help="Which model; clbr models lists them.", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help=PRESET)] = None,
@@ -115,7 +115,7 @@ def _require_left_out(settings: Mapping[str, object]) -> None:
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder, as clbr train writes it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as clbr train writes it.")],
     split: Annotated[EvaluatedSplit, typer.Option(help="Which pairs to predict.")] = "test",
     k: Annotated[str, typer.Option("--k", help="Cut-offs, separated by commas.")] = "20,40",
     mask_validation: Annotated[

@@ -17,7 +17,7 @@ PRESET = (
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(help="A data folder.", show_default=False)],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)],
     model: Annotated[str, typer.Option(help="Which model.", show_default=False)],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, with those finished before.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to resume.")],

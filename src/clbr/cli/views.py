@@ -13,7 +13,7 @@ EXAMPLE = "Example: clbr views runs/first"
 
 
 def views(
-    run: Annotated[Path, typer.Argument(help="A run that was trained with --paradigm clbr or casr.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that was trained with --paradigm clbr or casr.")],
     pairs: Annotated[
         int, typer.Option(min=0, help="How many additions of the highest and drops of the lowest relevance to show.")
     ] = 3,

@@ -90,7 +90,7 @@ class RelationSummary:
     """Number of edges before the edits."""
     added: float
     dropped: float
-    to_bare: float
+    additions_to_isolated: float
     """Share of all views' additions whose left node has no edge before the edits."""
     nodes: float
     """Share of left and right nodes whose degree changes."""
@@ -98,9 +98,9 @@ class RelationSummary:
     """Mean absolute change of degree, over the nodes whose degree changes."""
     largest: int
     """Largest change of degree in any view."""
-    bared: float
+    newly_isolated: float
     """Number of nodes that lose all their edges."""
-    reached: float
+    newly_connected: float
     """Number of nodes without edges that get one."""
     shared: float
     """Share of a view's edits that are also edits of another view, mean over pairs of views."""
@@ -136,12 +136,12 @@ def _summarise_relation(relation: Relation, edges: Edges, views: Sequence[EdgeEd
         edges=len(edges.pairs),
         added=float(np.mean([len(pairs) for pairs in added])),
         dropped=float(np.mean([len(pairs) for pairs in dropped])),
-        to_bare=float((before[added_lefts] == 0).mean()) if len(added_lefts) else 0.0,
+        additions_to_isolated=float((before[added_lefts] == 0).mean()) if len(added_lefts) else 0.0,
         nodes=float(np.mean([(change != 0).mean() for change in changes])),
         change=float(np.mean([size.mean() if len(size) else 0.0 for size in sizes])),
         largest=int(max(size.max(initial=0) for size in sizes)),
-        bared=float(np.mean([((before > 0) & (before + change == 0)).sum() for change in changes])),
-        reached=float(np.mean([((before == 0) & (change > 0)).sum() for change in changes])),
+        newly_isolated=float(np.mean([((before > 0) & (before + change == 0)).sum() for change in changes])),
+        newly_connected=float(np.mean([((before == 0) & (change > 0)).sum() for change in changes])),
         shared=float(np.mean(overlaps)) if overlaps else 0.0,
     )
 

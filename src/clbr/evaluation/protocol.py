@@ -28,14 +28,16 @@ class Evaluation:
     """The top bundles of each user, as many as the largest K, best first; -1 where there are no more."""
     baseline: tuple[str, dict[str, float]] | None = None
     """Name and means of the best baseline on the same split, if it was evaluated."""
+    backend: str = "polars"
+    """The kind of frame that `to_frame` gives: polars or pandas."""
 
     def found(self, pairs: Pairs, k: int) -> NDArray[np.bool_]:
         """Return for each pair of an evaluated user whether the bundle is in the user's top k."""
         shown = self.ranking[np.searchsorted(self.users, pairs[:, 0]), :k]
         return np.asarray((shown == pairs[:, 1:2]).any(axis=1))
 
-    def to_frame(self, backend: str = "polars") -> Any:
-        """Return a frame ("polars" or "pandas") with a row per metric: metric, value.
+    def to_frame(self) -> Any:
+        """Return a frame of the kind `backend` with a row per metric: metric, value.
 
         If `baseline` is set, the columns baseline (its name) and baseline_value follow; a metric that the baseline has
         no value for gets None.
@@ -47,7 +49,7 @@ class Evaluation:
             name, means = self.baseline
             columns["baseline"] = [name] * len(self.means)
             columns["baseline_value"] = [means.get(metric) for metric in self.means]
-        return make_frame(columns, backend)
+        return make_frame(columns, self.backend)
 
     def __getitem__(self, metric: str) -> float:
         return self.means[metric]

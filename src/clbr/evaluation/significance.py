@@ -23,7 +23,7 @@ class Comparison:
 
     contender: str
     metric: str
-    baseline_mean: float
+    reference_mean: float
     mean: float
     p: float
     """Two-sided p-value, corrected (Holm) over all comparisons made together."""
@@ -33,7 +33,7 @@ class Comparison:
     @property
     def difference(self) -> float:
         """The contender's mean minus the baseline's mean."""
-        return self.mean - self.baseline_mean
+        return self.mean - self.reference_mean
 
 
 def compare(groups: Mapping[str, Sequence[Evaluation]], metrics: Sequence[str]) -> list[Comparison]:

@@ -291,8 +291,11 @@ class ItemDetails(Node):
 
 
 def _columns(rows: Sequence[Answer], *names: str) -> dict[str, list[Any]]:
-    """The rows' values by name."""
-    return {name: [getattr(row, name) for row in rows] for name in names}
+    """The rows' values by name; without names of nodes, if no row has one."""
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    if "name" in columns and not any(columns["name"]):
+        del columns["name"]
+    return columns
 
 
 def _swap_columns(answer: Explanation | Suggestions) -> dict[str, list[Any]]:

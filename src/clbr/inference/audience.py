@@ -8,7 +8,7 @@ from clbr.data.describe import SEGMENTS, segment_users
 from clbr.errors import InputError
 from clbr.inference.answers import Audience, NewBundleAudience, RankedUser, SegmentAudience
 from clbr.inference.artifact import Artifact
-from clbr.inference.whatif import Edits, Ids, edit_contents, edited_state, factual_state, ineffective, require_k
+from clbr.inference.whatif import Edits, Ids, edit_contents, edited_state, factual_state, ineffective, list_length
 
 MAX_USERS = 50
 """Users who enter or leave, listed at most unless asked for more."""
@@ -33,7 +33,7 @@ def audience(
     index = artifact.bundles.index(bundle)
     add, drop = [*add_items, *(new for _, new in swap)], [*drop_items, *(old for old, _ in swap)]
     changed = edit_contents(artifact, index, add_items=add, drop_items=drop, edits=edits)
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     before = factual_state(artifact).audience(index, k)
     after = edited_state(artifact, changed).audience(index, k)
     segment = segment_users(artifact.graph.ub.pairs, artifact.about.users)
@@ -67,7 +67,7 @@ def new_bundle_audience(artifact: Artifact, items: Ids, *, k: int = 20) -> NewBu
     artifact.require_whatif()
     if not items:
         raise InputError("an unseen bundle needs items: name at least one", "item")
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     state = edited_state(artifact, edit_contents(artifact, artifact.unseen_bundle, add_items=items))
     ranks = state.ranks(artifact.unseen_bundle)
     best = ranks.argsort(kind="stable")[:k]

@@ -47,11 +47,12 @@ def _by_segment(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[st
 
 def write_card(about: About, dataset: BundleDataset) -> str:
     """The card as Markdown."""
+    paper = find_model(about.model).citation
     strategy = "" if about.paradigm == "original" else f" with the training strategy {about.paradigm}"
     lines = [
         f"# {about.model} on {about.data}",
         "",
-        f"A bundle recommender: {about.model} ({find_model(about.model).citation}), trained{strategy}, "
+        f"A bundle recommender: {about.model}{f' ({paper})' if paper else ''}, trained{strategy}, "
         f"seed {about.seed}, with clbr {about.version}. The epoch ({about.best_epoch}) was chosen on validation.",
         "",
         "## Training data",

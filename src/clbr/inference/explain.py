@@ -17,7 +17,7 @@ from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
 from clbr.inference.subset_search import smallest_subset
-from clbr.inference.whatif import SIDES, State, edited_state, factual_state, require_k
+from clbr.inference.whatif import SIDES, State, edited_state, factual_state, list_length
 from clbr.models.base import Level
 
 BUDGET = 100
@@ -75,7 +75,7 @@ def explain(
     (`of="history"`) or swaps in the bundle (`of="contents"`) that bring it in.
     """
     artifact.require_whatif()
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     who, what = artifact.users.index(user), artifact.bundles.index(bundle)
     state = factual_state(artifact)
     if what in neighbours(state.graph.ub.pairs, who):

@@ -18,7 +18,7 @@ from clbr.files import write_atomic
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
-from clbr.inference.whatif import edit_history, edited_state, require_k
+from clbr.inference.whatif import edit_history, edited_state, list_length
 from clbr.models.base import Scorer
 
 POOL = 5
@@ -71,7 +71,7 @@ def _likes(
 
 def recommend_batch(artifact: Artifact, users: Sequence[str | int], k: int = 20) -> RecommendationBatch:
     """The lists of several users, scored together."""
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     indices = [artifact.users.index(user) for user in users]
     ranking, scores = rank_known(artifact, np.array(indices, np.int64), k)
     lists = [
@@ -92,7 +92,7 @@ def best(
     diversity: float = 0.0,
 ) -> tuple[list[int], list[float]]:
     """The k best bundles by (bundles + 1,) scores, and their scores."""
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     if not 0 <= diversity <= 1:
         raise InputError(f"diversity {diversity}: expected a number from 0 (by score alone) to 1", "diversity")
     scores = scores.clone()
@@ -160,7 +160,7 @@ def recommend_all(
     artifact: Artifact, out: Path, k: int = 20, on_progress: Callable[[int], None] = lambda users: None
 ) -> int:
     """Write every user's k best bundles that the user has not chosen to a Parquet file; gives the number of rows."""
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     content = BytesIO()
     frame = recommend_frame(artifact, np.arange(artifact.about.users), k, "polars", on_progress)
     frame.write_parquet(content)
@@ -185,7 +185,7 @@ def recommend_frame(
     }
     if artifact.bundles.names:
         columns["name"] = [artifact.bundles.names[index] for index in bundle]
-    columns |= {"rank": (position + 1).astype(np.int32), "score": scores[row, position]}
+    columns |= {"rank": position + 1, "score": scores[row, position].astype(np.float64)}
     return make_frame(columns, backend)
 
 

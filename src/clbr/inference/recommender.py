@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clbr.data.dataset import BundleDataset
+from clbr.data.dataset import Backend, BundleDataset
 from clbr.data.folder import load
 from clbr.data.frames import read_ids
 from clbr.errors import InputError
@@ -52,9 +52,9 @@ class Recommender:
     a model that uses a graph; similar bundles and items need one with vectors. Other models raise `clbr.InputError`.
     """
 
-    def __init__(self, artifact: Artifact, dataset: BundleDataset | None = None) -> None:
+    def __init__(self, artifact: Artifact, dataset: BundleDataset | None = None, backend: Backend = "polars") -> None:
         self.artifact, self.dataset = artifact, dataset
-        self.backend = dataset.backend if dataset is not None else "polars"
+        self.backend = dataset.backend if dataset is not None else backend
 
     def __repr__(self) -> str:
         about = self.artifact.about
@@ -70,7 +70,7 @@ class Recommender:
 
         Bundles that a user has chosen in training are left out. An unknown user raises `InputError`.
         """
-        whatif_.require_k(self.artifact, k)
+        k = whatif_.list_length(self.artifact, k)
         if users is None:
             indices = np.arange(self.artifact.about.users)
         else:
@@ -136,7 +136,8 @@ class Recommender:
             raise InputError(f"{dataset.name}: is not the data set that this recommender was trained on", "data")
         ks = sorted(set(ks))
         result = evaluate(recommend_.KnownScorer(self.artifact), dataset, split=split, ks=ks)
-        return replace(result, baseline=best_baseline(dataset, split=split, ks=ks)) if baseline else result
+        beside = best_baseline(dataset, split=split, ks=ks) if baseline else None
+        return replace(result, baseline=beside, backend=self.backend)
 
     def whatif(
         self,
@@ -227,9 +228,9 @@ class Recommender:
         return save_artifact(self.artifact, Path(folder), self.dataset, force=force)
 
 
-def load_recommender(folder: str | Path) -> Recommender:
-    """Open a recommender folder: what `Recommender.save` or `clbr export` wrote."""
-    return Recommender(open_artifact(folder))
+def load_recommender(folder: str | Path, *, backend: Backend = "polars") -> Recommender:
+    """Open a recommender folder, made by `Recommender.save` or `clbr export`. `backend` is the kind of its frames."""
+    return Recommender(open_artifact(folder), backend=backend)
 
 
 def _read(given: Iterable[Id] | Id, argument: str) -> list[str]:

@@ -12,11 +12,12 @@ from clbr.inference.artifact import Artifact
 
 
 def similar(artifact: Artifact, kind: Literal["bundle", "item"], id: str | int, *, k: int = 10) -> Similar:
-    """The k bundles or items nearest to one, itself left out; needs a model with vectors of that kind."""
+    """The k bundles or items nearest to one, without itself; needs a model with vectors of that kind."""
     nodes = artifact.nodes[kind]
     index = nodes.index(id)
-    if not 1 <= k < len(nodes):
-        raise InputError(f"k = {k}: expected 1 to {len(nodes) - 1}, the number of other {kind}s", "k")
+    if k < 1:
+        raise InputError(f"k = {k}: expected at least 1", "k")
+    k = min(k, len(nodes) - 1)
     vectors = _vectors(artifact, kind)[: len(nodes)]
     unit = torch.nn.functional.normalize(vectors)
     scores = unit @ unit[index]

@@ -16,7 +16,7 @@ from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
 from clbr.inference.explain import ItemSwap
-from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, require_k
+from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, list_length
 
 NEAR_USERS = 1024
 """Users nearest to the edge, inside or outside, whose scores are considered."""
@@ -36,7 +36,7 @@ def suggest(
     count: int = 5,
 ) -> Suggestions:
     """The swaps that gain a bundle the most users, each by itself, on top of given edits of its contents."""
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     artifact.require_whatif()
     if "bi" not in type(artifact.model).relations:
         raise UnsupportedError(

@@ -144,7 +144,7 @@ def whatif(
         drop_bundles=drop_bundles,
         edits=edits,
     )
-    require_k(artifact, k)
+    k = list_length(artifact, k)
     old, new = factual_state(artifact), edited_state(artifact, changed)
     before, after = old.ranking(index, k), new.ranking(index, k)
     scores_before, scores_after = old.scores(index), new.scores(index)
@@ -288,7 +288,8 @@ def _ranked(artifact: Artifact, bundles: Sequence[int], scores: Tensor) -> list[
     ]
 
 
-def require_k(artifact: Artifact, k: int) -> None:
-    """Raise an error unless 1 <= k <= number of bundles."""
-    if not 1 <= k <= artifact.about.bundles:
-        raise InputError(f"k = {k}: expected 1 to {artifact.about.bundles}, the number of bundles", "k")
+def list_length(artifact: Artifact, k: int) -> int:
+    """The length of a list of k bundles: k, or the number of bundles if there are fewer."""
+    if k < 1:
+        raise InputError(f"k = {k}: expected at least 1", "k")
+    return min(k, artifact.about.bundles)

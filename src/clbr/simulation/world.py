@@ -1,14 +1,14 @@
 """World: a simulated data set with its truth: preferences, exposure, and the effect of edits.
 
 A user has a taste. An item is close to its theme. A bundle is the mean of its items, and has a style that its items do
-not determine. A user is *shown* candidates, partly by popularity, partly by popularity within her themes, and
+not determine. A user is *shown* candidates, partly by popularity, partly by popularity within the user's themes, and
 *chooses* those of the highest utility:
 
     utility = taste weight * <taste, item or bundle> + appeal + noise * Gumbel(left, right)
 
-A user's items change her taste in bundles (drift), and a bundle's items determine its vector, so edits of all three
-relations have an effect. The Gumbel term is a fixed function of the pair: after an edit a user has the same noise, so
-only the edit changes her choices.
+A user's items change the user's taste in bundles (drift), and a bundle's items determine its vector, so edits of all
+three relations have an effect. The Gumbel term is a fixed function of the pair: after an edit a user has the same
+noise, so only the edit changes the user's choices.
 """
 
 from dataclasses import dataclass
