@@ -108,7 +108,7 @@ def test_bad_questions_end_in_one_line(run: Run, folder: Path, runs: Path) -> No
         (("recommend", folder, "--user", "3", "--all"), "expected one of --user ID"),
         (("recommend", folder, "--all"), "--all: expected --out with a name that ends in .parquet"),
         (("recommend", folder, "--user", "600"), "unknown user '600'"),
-        (("recommend", folder, "--user", "3", "--k", "0"), "0 is not in the range x>=1"),
+        (("recommend", folder, "--user", "3", "--k", "0"), "greater than or equal to 1"),
         (("recommend", runs, "--user", "3"), "no recommender there"),
         (("recommend", folder, "--user", "3", "--out", "x.parquet"), "does not take --out"),
         (("recommend", folder, "--all", "--out", "x.parquet", "--json"), "--all does not take --json"),

@@ -124,13 +124,13 @@ def test_a_frame_has_a_row_for_each_metric(small: BundleDataset) -> None:
 def test_a_frame_sets_the_baseline_beside_each_value(small: BundleDataset) -> None:
     result = evaluate(baseline_scorer("EASE", small), small, split="test", ks=(2,))
     beside = replace(result, baseline=("popularity", {"recall@2": 0.75}))
-    frame = beside.to_frame("polars")
+    frame = beside.to_frame()
     assert frame.columns == ["metric", "value", "baseline", "baseline_value"]
     assert frame["baseline"].unique().to_list() == ["popularity"]
     values = dict(zip(frame["metric"], frame["baseline_value"], strict=True))
     assert values == dict.fromkeys(result.means) | {"recall@2": 0.75}
     with pytest.raises(InputError, match="unknown backend 'excel'"):
-        beside.to_frame("excel")
+        replace(beside, backend="excel").to_frame()
 
 
 def test_a_frame_is_a_pandas_frame_on_request(small: BundleDataset) -> None:

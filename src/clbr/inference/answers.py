@@ -253,43 +253,6 @@ class Similar(Answer):
         return self._frame(ids | _columns(self.similar, "name", "rank", "score"))
 
 
-class FoundNode(Node):
-    """A node that a search found."""
-
-    size: int = Field(description="a user's choices, a bundle's items, or the bundles that hold an item")
-
-
-class SearchResults(Answer):
-    """The nodes that match a text, best first."""
-
-    kind: Kind
-    text: str
-    total: int = Field(description="all matches, listed or not")
-    found: list[FoundNode]
-
-
-class UserDetails(Node):
-    """A user and their history."""
-
-    segment: Segment
-    bundles: list[Node]
-    items: list[Node]
-
-
-class BundleDetails(Node):
-    """A bundle and its contents."""
-
-    chosen_by: int = Field(description="training users")
-    items: list[Node]
-
-
-class ItemDetails(Node):
-    """An item and its use."""
-
-    bundles: int = Field(description="bundles that hold it")
-    users: int = Field(description="users who have it")
-
-
 def _columns(rows: Sequence[Answer], *names: str) -> dict[str, list[Any]]:
     """The rows' values by name; without names of nodes, if no row has one."""
     columns = {name: [getattr(row, name) for row in rows] for name in names}

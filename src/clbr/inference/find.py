@@ -6,12 +6,50 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pydantic import Field
 
 from clbr.data.dataset import Nodes
-from clbr.data.describe import SEGMENTS, segment_users
+from clbr.data.describe import SEGMENTS, Segment, segment_users
 from clbr.data.pairs import neighbours
-from clbr.inference.answers import BundleDetails, FoundNode, ItemDetails, Kind, SearchResults, UserDetails
+from clbr.inference.answers import Answer, Kind, Node
 from clbr.inference.artifact import Artifact
+
+
+class FoundNode(Node):
+    """A node that a search found."""
+
+    size: int = Field(description="a user's choices, a bundle's items, or the bundles that hold an item")
+
+
+class SearchResults(Answer):
+    """The nodes that match a text, best first."""
+
+    kind: Kind
+    text: str
+    total: int = Field(description="all matches, listed or not")
+    found: list[FoundNode]
+
+
+class UserDetails(Node):
+    """A user and their history."""
+
+    segment: Segment
+    bundles: list[Node]
+    items: list[Node]
+
+
+class BundleDetails(Node):
+    """A bundle and its contents."""
+
+    chosen_by: int = Field(description="training users")
+    items: list[Node]
+
+
+class ItemDetails(Node):
+    """An item and its use."""
+
+    bundles: int = Field(description="bundles that hold it")
+    users: int = Field(description="users who have it")
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def recommend(
     """
     if (user is None) != bool(likes_items or likes_bundles):
         raise InputError("expected a user, or what an unseen user likes: exactly one of the two", "user", "likes_item")
+    k = list_length(artifact, k)
     limits = {
         "allow": None if allow is None else [artifact.bundles.index(bundle) for bundle in allow],
         "deny": [artifact.bundles.index(bundle) for bundle in deny],

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from clbr import __version__
 from clbr.errors import InputError
-from clbr.inference import answers
+from clbr.inference import answers, find
 from clbr.inference.recommender import Recommender
 from clbr.service import limits, schemas
 from clbr.service.guard import Counters, Guard
@@ -81,22 +81,22 @@ def _add_lookups(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
         """The recommender: what it is, how good it is, and what its nodes are called."""
         return _send(worker.current, _about(worker.current, config).to_json())
 
-    @app.get("/api/find", response_model=answers.SearchResults)
-    async def find(query: Annotated[schemas.Find, Query()]) -> Response:
+    @app.get("/api/find", response_model=find.SearchResults)
+    async def find_nodes(query: Annotated[schemas.Find, Query()]) -> Response:
         """Users, bundles or items by id or name; without a text those with the most edges."""
         return _send(worker.current, worker.current.directory.find(query.kind, query.text, query.limit).to_json())
 
-    @app.get("/api/user", response_model=answers.UserDetails)
+    @app.get("/api/user", response_model=find.UserDetails)
     async def user(query: Annotated[schemas.ById, Query()]) -> Response:
         """A user and their history."""
         return _send(worker.current, worker.current.directory.user(query.id).to_json())
 
-    @app.get("/api/bundle", response_model=answers.BundleDetails)
+    @app.get("/api/bundle", response_model=find.BundleDetails)
     async def bundle(query: Annotated[schemas.ById, Query()]) -> Response:
         """A bundle and its contents."""
         return _send(worker.current, worker.current.directory.bundle(query.id).to_json())
 
-    @app.get("/api/item", response_model=answers.ItemDetails)
+    @app.get("/api/item", response_model=find.ItemDetails)
     async def item(query: Annotated[schemas.ById, Query()]) -> Response:
         """An item and its use."""
         return _send(worker.current, worker.current.directory.item(query.id).to_json())
