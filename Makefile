@@ -43,7 +43,7 @@ docs: $(READY)
 	$(BIN)/python docs/build_api.py site
 
 benchmarks: $(READY)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || [ $$? = 2 ] || exit 1; done  # 2: it needs to be told what of
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || [ $$? = 2 ] || exit 1; done  # 2: it needs arguments
 
 # Made anew only when the pins or the package's own needs change.
 $(READY): constraints.txt pyproject.toml

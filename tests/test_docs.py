@@ -1,6 +1,5 @@
 """The pages are checked: commands and Python run, paths and links exist, and what they list is complete."""
 
-import ast
 import inspect
 import re
 import shutil
@@ -201,14 +200,3 @@ def test_the_page_on_the_architecture_names_the_files_and_the_order_of_imports()
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
     order = " < ".join(", ".join(sorted(layer.split(" | "))) for layer in reversed(layers))
     assert order in re.sub(r"\s+", " ", page)
-
-
-def test_no_text_outside_the_command_line_names_an_option() -> None:
-    found = []
-    for path in sorted((ROOT / "src" / "clbr").rglob("*.py")):
-        if path.is_relative_to(ROOT / "src" / "clbr" / "cli"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"--[a-z]", node.value):
-                found.append(f"{name(path)}:{node.lineno}: {node.value}")
-    assert not found

@@ -18,6 +18,20 @@ def nearest(word: str, known: list[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sorted(known))}"
 
 
+def whole_number(value: object, name: str, least: int = 1) -> int:
+    """An argument as a whole number of at least `least`; numpy's are whole numbers too, True and 5.0 are not."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value.__index__()) < least:
+        raise InputError(f"{name} = {value!r:.40}: expected a whole number, at least {least}", name)
+    return int(value.__index__())
+
+
+def _plain(value: object) -> Any:
+    """A number of numpy or torch as a plain one, for JSON."""
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+        return value.item()
+    raise TypeError(f"{value!r:.60} is neither a number nor a text nor a list of them")
+
+
 class Config(BaseModel):
     """Immutable settings. Unknown keys and values of a wrong type or range are errors."""
 
@@ -28,7 +42,7 @@ class Config(BaseModel):
         """Build from plain values. Wrong ones raise an `InputError` that starts with `source`."""
         try:
             # In JSON mode lists become tuples, as TOML needs, but "1" does not become 1.
-            return cls.model_validate_json(json.dumps(settings))
+            return cls.model_validate_json(json.dumps(settings, default=_plain))
         except ValidationError as error:
             raise InputError(f"{source}: " + "; ".join(cls.explain(error))) from None
         except (TypeError, ValueError) as error:

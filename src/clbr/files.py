@@ -20,6 +20,13 @@ LOCK_POLL_SECONDS = 0.2
 """Time between two attempts to get a lock that another process has."""
 
 
+def as_path(value: object, name: str) -> Path:
+    """An argument as a path; anything but a text or a path raises an `InputError`."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}: is a {type(value).__name__}, expected the path of a folder", name)
+    return Path(value)
+
+
 @contextmanager
 def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `out` when the block ends without an error.

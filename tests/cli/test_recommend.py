@@ -99,7 +99,9 @@ def test_closed_form_models_are_trained_compared_and_exported(run: Run, runs: Pa
     assert code == 0 and "ease" in out
     assert run("export", "ease", "--out", "served")[0] == 0
     assert run("recommend", "served", "--user", "3")[0] == 0
-    assert_refused(run, Path(), ["whatif", "served", "--user", "3", "--add-item", "5"], "ease does not use a graph")
+    assert_refused(
+        run, Path(), ["whatif", "served", "--user", "3", "--add-item", "5"], "ease computes no embeddings from a graph"
+    )
 
 
 def test_bad_questions_end_in_one_line(run: Run, folder: Path, runs: Path) -> None:
@@ -125,5 +127,5 @@ def test_dam_recommends_and_says_why_it_answers_no_what_if(run: Run, runs: Path)
         ["whatif", "dam", "--user", "3", "--add-item", "5"],
         ["explain", "dam", "--user", "3", "--bundle", "5"],
     ):
-        assert_refused(run, Path(), words, "dam does not use a graph")
+        assert_refused(run, Path(), words, "dam computes no embeddings from a graph")
     assert factual_state(load_recommender(runs / "artifact").artifact).graph.users == 601

@@ -45,6 +45,31 @@ def test_a_bundles_audience_before_and_after(run: Run, folder: Path, recommender
     assert code == 0 and "An unseen bundle: in the first 4 of" in out
 
 
+def test_without_edits_the_audience_of_today_is_shown(run: Run, folder: Path) -> None:
+    code, out, err = run("audience", folder, "--bundle", "5")
+    assert (code, err) == (0, "")
+    assert "The audience stays as it is" in out
+
+
+def test_a_swap_of_ids_that_hold_an_equals_sign(run: Run, tmp_path: Path) -> None:
+    import polars as pl
+
+    import clbr
+
+    pairs = [(f"u{u}", f"b{(u + k) % 9}") for u in range(12) for k in range(4)]
+    data = clbr.BundleDataset.from_frames(
+        pl.DataFrame(pairs, schema=["user", "bundle"], orient="row"),
+        pl.DataFrame([(f"u{u}", f"i={u % 5}") for u in range(12)], schema=["user", "item"], orient="row"),
+        pl.DataFrame([(f"b{b}", f"i={b % 5}") for b in range(9)], schema=["bundle", "item"], orient="row"),
+    )
+    clbr.fit(data, "lightgcn", epochs=1, progress=False).save(tmp_path / "equals")
+    code, out, err = run("audience", tmp_path / "equals", "--bundle", "b0", "--swap", "i=0=i=1", "--k", "3", "--json")
+    assert code == 0 and json.loads(out)["warnings"], err  # LightGCN does not use contents
+    assert_refused(
+        run, Path(), ["audience", tmp_path / "equals", "--bundle", "b0", "--swap", "i=0"], "unknown item 'i'"
+    )
+
+
 def test_edits_without_effect_on_the_list(run: Run, folder: Path, recommender: Recommender) -> None:
     pairs = recommender.artifact.graph.bi.pairs
     other = next(b for b in range(150) if b not in ranking(recommender, 5) and len(neighbours(pairs, b)) > 1)
@@ -60,7 +85,6 @@ def test_faulty_files_of_edits_name_the_file(run: Run, folder: Path) -> None:
         ("[" * 100_000, "edits.json: not a file of edits (not JSON)"),
         ("[1]", "edits.json: edits: found [1], expected an object"),
         ('{"add": {"ui": [["900", "2"]]}}', "edits.json: unknown user '900'"),
-        ("{}", "nothing is edited"),
     ):
         Path("edits.json").write_text(content)
         assert_refused(run, Path(), ["whatif", folder, "--user", "3", "--edits", "edits.json"], message)
@@ -75,7 +99,7 @@ def test_explanations_as_text_and_as_json(run: Run, folder: Path, recommender: R
     answer = json.loads(out)
     assert (answer["question"], answer["rank"]) == ("history", 31)
     assert answer["rank_after"] is None if not answer["found"] else answer["rank_after"] <= 20
-    code, out, _ = run("explain", folder, "--user", "3", "--bundle", listed[30], "--swaps", "--json")
+    code, out, _ = run("explain", folder, "--user", "3", "--bundle", listed[30], "--of", "contents", "--json")
     assert json.loads(out)["question"] == "contents"
 
 
@@ -102,10 +126,11 @@ def test_suggested_swaps(run: Run, folder: Path, recommender: Recommender) -> No
 
 def test_bad_questions_end_in_one_line(run: Run, folder: Path, recommender: Recommender) -> None:
     has = int(neighbours(recommender.artifact.graph.ui.pairs, 3)[0])
+    Path("edits.json").write_text("{}")
     for words, message in (
-        (("whatif", folder, "--user", "3"), "nothing is edited: give --add-item"),
+        (("whatif", folder, "--user", "9999", "--edits", "edits.json"), "error: unknown user '9999'"),
         (("whatif", folder, "--user", "3", "--add-item", has), f"user 3 has item {has} already"),
-        (("audience", folder, "--bundle", "3"), "nothing is edited"),
+        (("audience", folder, "--bundle", "9999"), "unknown bundle '9999'"),
         (
             ("audience", folder, "--bundle", "3", "--item", "4"),
             "expected --bundle ID, or the items of an unseen bundle",

@@ -142,7 +142,7 @@ def test_an_archive_with_flipped_bytes_is_an_error_or_complete(
             assert not (tmp_path / f"out{place}").exists()
 
 
-def test_an_incomplete_download_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_an_incomplete_download_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     content = zipped(files)
     fails(tmp_path, serve(content[:-50], stated=len(content)), "ended after .* bytes|cannot be fetched")
 
@@ -156,7 +156,7 @@ def test_a_truncated_archive_is_an_error(
         fails(tmp_path, serve(content[:keep]), "not a complete zip or tar archive|expected one file|no such file")
 
 
-def test_another_checksum_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_another_checksum_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     fails(tmp_path, serve(zipped(files)), "its SHA-256 is [0-9a-f]{64}, expected 00", checksum="00")
 
 
@@ -170,7 +170,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_an_error(
     fails(tmp_path, serve(pack({**files, path: b"gotcha"})), "unsafe archive: the path")
 
 
-def test_an_archive_with_a_link_is_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
+def test_an_archive_with_a_link_fails(tmp_path: Path, serve: Serve, files: dict[str, bytes]) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     del files["sets/small/user_item.txt"]
     content = tarred(files, links={"sets/small/user_item.txt": str(tmp_path / "secret.txt")})

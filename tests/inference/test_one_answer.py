@@ -94,7 +94,7 @@ def questions(recommender: Recommender) -> dict[str, Case]:
         ),
         "explain, contents": Case(
             lambda one: one.explain("3", ranking[30], of="contents"),
-            f"explain {{}} --user 3 --bundle {ranking[30]} --swaps",
+            f"explain {{}} --user 3 --bundle {ranking[30]} --of contents",
             "/api/explain",
             {"user": "3", "bundle": ranking[30], "of": "contents"},
         ),

@@ -81,7 +81,7 @@ def test_a_batch_holds_the_lists_of_its_users(recommender: Recommender) -> None:
 def test_a_list_is_never_longer_than_there_are_bundles(recommender: Recommender) -> None:
     answer = recommender.recommend_one(0, k=151, keep_chosen=True)
     assert (answer.k, len(answer.recommended)) == (150, 150)
-    with pytest.raises(InputError, match="k = 0: expected at least 1"):
+    with pytest.raises(InputError, match="k = 0: expected a whole number, at least 1"):
         recommender.recommend_one(0, k=0)
 
 
@@ -124,5 +124,5 @@ def test_a_model_without_a_graph_recommends_but_not_to_unseen_users(
 ) -> None:
     recommender = load_recommender(artifact_of(model))
     assert len(recommender.recommend_one(3, k=10).recommended) == 10
-    with pytest.raises(InputError, match=f"{model} does not use a graph"):
+    with pytest.raises(InputError, match=f"{model} computes no embeddings from a graph"):
         recommender.recommend_one(likes_items=[1])

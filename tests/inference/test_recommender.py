@@ -196,10 +196,29 @@ def test_a_preset_that_changes_the_method_is_a_warning(tiny: World, tmp_path: Pa
     [
         (lambda one: one.recommend(["nobody"]), "unknown user 'nobody'"),
         (lambda one: one.recommend([3.5]), "3.5"),
-        (lambda one: one.recommend(["u3"], k=0), "k = 0: expected at least 1"),
+        (lambda one: one.recommend(["u3"], k=0), "k = 0: expected a whole number, at least 1"),
         (lambda one: one.whatif("u3", drop_items=["i999"]), "unknown item 'i999'"),
         (lambda one: one.evaluate("train"), "cannot evaluate on 'train'"),
         (lambda one: one.similar_bundles("b999"), "unknown bundle 'b999'"),
+        (lambda one: one.recommend(None, k="5"), "k = '5': expected a whole number"),
+        (lambda one: one.recommend(b"u3"), "users: is a bytes, expected one id or a list of ids"),
+        (lambda one: one.whatif(None), "user: is a NoneType"),
+        (lambda one: one.whatif(["u3", "u4"]), "user: expected one id, found 2"),
+        (lambda one: one.whatif("u3", add_items=None), "add_items: is a NoneType"),
+        (lambda one: one.whatif("u3", edits={"add": {"xy": []}}), "unknown key 'xy', expected ub, ui, bi"),
+        (lambda one: one.audience("b3", swap=("i1", "i2")), "swap: found 'i1', expected a pair of ids"),
+        (lambda one: one.audience("b3", max_users=-1), "max_users = -1"),
+        (lambda one: one.explain("u3", "b3", of="histor"), "of = 'histor': expected 'history' or 'contents'"),
+        (lambda one: one.suggest("b3", count=0), "count = 0"),
+        (lambda one: one.evaluate(ks=[True]), "ks = True: expected a whole number"),
+        (lambda one: one.evaluate(data=pl.DataFrame()), "data: is a DataFrame, expected the path of a folder"),
+        (lambda one: one.directory.find("bundel"), "expected user, bundle or item"),
+        (lambda one: one.save(None), "folder: is a NoneType"),
+        (lambda one: clbr.load_recommender("x", backend="arrow"), "no recommender there"),
+        (lambda one: clbr.fit(None), "data: is a NoneType"),
+        (lambda one: clbr.fit(one.dataset, None), "unknown model 'None'"),
+        (lambda one: clbr.fit(one.dataset, threads=0), "threads = 0"),
+        (lambda one: clbr.fit(one.dataset, callbacks=[5]), "callbacks: expected a function"),
         (lambda one: clbr.fit("nowhere"), "nowhere: no such folder"),
         (lambda one: clbr.load_recommender("nowhere"), "no recommender there"),
         (lambda one: clbr.fit(one.dataset, "nomodel"), "unknown model 'nomodel'"),
@@ -209,6 +228,41 @@ def test_a_preset_that_changes_the_method_is_a_warning(tiny: World, tmp_path: Pa
 def test_whatever_is_wrong_is_an_input_error(text_ids: Recommender, ask: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ask(text_ids)
+
+
+def test_one_id_is_as_good_as_a_list_and_columns_are_lists(text_ids: Recommender) -> None:
+    """A text is one id, never its letters."""
+    one = text_ids.whatif("u17", add_items="i99", k=5)
+    assert one.to_json() == text_ids.whatif("u17", add_items=pl.Series(["i99"]), k=5).to_json()
+    assert text_ids.recommend_batch("u17").lists[0].user == text_ids.recommend_one(pd.Series(["u17"])).user
+    assert text_ids.new_bundle_audience(np.array(["i1", "i2"])).to_json()
+
+
+def test_numbers_of_numpy_are_settings_and_ids(tiny: World) -> None:
+    settings: dict[str, Any] = {"epochs": np.int64(1), "learning_rate": np.float32(0.5), "seed": np.int64(3)}
+    recommender = clbr.fit(tiny.dataset, "bprmf", progress=False, **settings)
+    assert recommender.artifact.about.seed == 3
+    first = recommender.recommend(np.int64(17), k=np.int64(2))
+    assert first["bundle"].to_list() == recommender.recommend([17.0], k=2)["bundle"].to_list()
+
+
+def test_the_lists_of_a_batch_are_frames_of_the_datas_kind(whole_number_ids: Recommender) -> None:
+    frame = whole_number_ids.recommend_batch([1017], k=3).lists[0].to_frame()
+    assert isinstance(frame, pd.DataFrame) and frame["bundle"].min() >= 1000
+
+
+def test_the_card_of_a_baseline_says_only_what_is_true(tiny: World) -> None:
+    card = clbr.fit(tiny.dataset, "popularity", progress=False).card
+    assert "was chosen on validation" not in card and "filled-in" not in card and "What-if" not in card
+    assert "Their lists are the same for all of them" in card
+    assert "The epoch (1) was chosen on validation" in clbr.fit(tiny.dataset, "bprmf", progress=False, epochs=1).card
+
+
+def test_a_measured_agreement_is_quoted(tiny: World, tmp_path: Path) -> None:
+    recommender = clbr.fit(tiny.dataset, "lightgcn", progress=False, epochs=1)
+    opened = clbr.load_recommender(recommender.save(tmp_path / "measured", whatif_agreement=0.437))
+    assert "correlate 0.44 with those of retraining" in opened.whatif(3).caveat
+    assert "correlate 0.44 with those of retraining" in opened.card
 
 
 def test_answers_are_frozen_and_short_to_look_at(text_ids: Recommender) -> None:

@@ -36,5 +36,5 @@ def test_models_without_such_vectors_say_so(artifact_of: Callable[[str], Path]) 
 
 def test_k_is_limited_to_the_others(recommender: Recommender) -> None:
     assert len(recommender.similar_bundles(3, k=500).similar) == 149
-    with pytest.raises(InputError, match="k = 0: expected at least 1"):
+    with pytest.raises(InputError, match="k = 0: expected a whole number, at least 1"):
         recommender.similar_bundles(3, k=0)

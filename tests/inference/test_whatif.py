@@ -111,9 +111,9 @@ def test_impossible_edits_are_named_by_id(recommender: Recommender) -> None:
     [
         ([], r"edits: found \[\], expected an object with the keys add, drop"),
         ({"add": None}, "edits, add: found None, expected an object with the keys ub, ui, bi"),
-        ({"add": {"ui": None}}, "edits, add, ui: found None, expected a pair of ids"),
+        ({"add": {"ui": None}}, "edits, add, ui: found None, expected a list of pairs of ids"),
         ({"add": {"ui": ["12"]}}, "edits, add, ui: found '12', expected a pair of ids"),
-        ({"add": {"ui": [[3, True]]}}, "found .3, True., expected a pair of ids"),
+        ({"add": {"ui": [[3, True]]}}, "edits, add, ui: True is no id, expected text or a whole number"),
         ({"add": {"ui": [[1, 2, 3]]}}, "found .1, 2, 3., expected a pair of ids"),
         ({"swap": {}}, "unknown key 'swap', expected add, drop"),
         ({"add": {"iu": [[1, 2]]}}, "unknown key 'iu', expected ub, ui, bi"),
@@ -148,7 +148,7 @@ def test_an_edit_without_effect_is_a_warning(artifact_of: Make) -> None:
 
 @pytest.mark.parametrize("model", ["bprmf", "dam", "popularity", "ease"])
 def test_models_without_a_graph_say_why_not(model: str, artifact_of: Make) -> None:
-    with pytest.raises(InputError, match=f"{model} does not use a graph when it recommends"):
+    with pytest.raises(InputError, match=f"{model} computes no embeddings from a graph"):
         load_recommender(artifact_of(model)).whatif(3, add_items=[5])
 
 

@@ -1,4 +1,8 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -105,3 +109,26 @@ def test_a_model_without_the_pairs_that_it_needs_is_rejected(model: str, empty: 
     what = {"ui": "user-item", "bi": "bundle-item"}[empty]
     with pytest.raises(InputError, match=f"small has no {what} pairs, which {model} needs; choose another model"):
         make_model(model, {}, make_dataset(**{empty: np.empty((0, 2), np.int32)}))
+
+
+def test_models_of_ones_own_are_known_to_the_command_line(tmp_path: Path) -> None:
+    """CLBR_MODELS names the module that registers them."""
+    (tmp_path / "my_models.py").write_text(
+        "import clbr\nfrom clbr.models.bprmf import BPRMF\n\n\nclass Mine(BPRMF):\n    pass\n\n\n"
+        'clbr.register("mine", Mine)\n'
+    )
+    script = "from clbr.cli import main; main()"
+    environment = os.environ | {"CLBR_MODELS": "my_models", "PYTHONPATH": str(tmp_path)}
+    for words in (
+        ["data", "simulate", "--like", "tiny", "--out", "shop"],
+        ["train", "shop", "--model", "mine", "--epochs", "1", "--out", "run"],
+        ["export", "run", "--out", "artifact"],
+        ["recommend", "artifact", "--user", "3"],
+    ):
+        command = [sys.executable, "-c", script, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    environment["CLBR_MODELS"] = "no_such_module"
+    command = [sys.executable, "-c", script, "train", "shop", "--model", "mine", "--out", "other"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "CLBR_MODELS: cannot import 'no_such_module'" in done.stderr

@@ -40,6 +40,7 @@ def test_a_bundle_is_found_and_its_items_removed_added_and_swapped(open_page: Op
     page.get_by_role("button", name=f"Remove {first['name']}", exact=True).click()
     page.locator(".bars.changed").wait_for()
     answer = assert_audience(page, service, drop_items=[first["id"]])
+    assert answer["entered_count"] + answer["left_count"] > 0
     for one, many, side in (("enters", "enter", "entered"), ("leaves", "leave", "left")):
         if number := answer[f"{side}_count"]:
             heading = page.get_by_role("heading", name=f"{number} {one if number == 1 else many}", exact=True)

@@ -76,7 +76,10 @@ def _options_of(words: list[str], arguments: Sequence[str]) -> list[str]:
     command: Any = typer.main.get_command(app)
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
-    wanted = [f"--{argument.replace('_', '-')}" for argument in arguments]
+    names = [
+        name for argument in arguments for name in (argument, argument.removesuffix("s"))
+    ]  # --item may be repeated
+    wanted = list(dict.fromkeys(f"--{name.replace('_', '-')}" for name in names))
     known = {option for parameter in command.params for option in parameter.opts}
     return [option for option in wanted if option in known]
 

@@ -4,13 +4,16 @@ import json as json_
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from clbr.cli.options import Threads
 from clbr.cli.recommend import ArtifactFolder, Bundles, Items, Json, K, open_recommender
 from clbr.errors import InputError, found_in
+
+if TYPE_CHECKING:
+    from clbr.inference.recommender import Recommender
 
 EditsFile = Annotated[Path | None, typer.Option("--edits", help="A JSON file of edits of any relation.")]
 Swaps = Annotated[
@@ -39,9 +42,8 @@ def whatif(
 
     recommender = open_recommender(artifact, threads)
     recommender.artifact.require_whatif()
+    recommender.artifact.users.index(user)
     with _edits_of(edits) as read:
-        given = (add_item, drop_item, add_bundle, drop_bundle, read)
-        _require_edits(given, "--add-item, --drop-item, --add-bundle, --drop-bundle or --edits")
         answer = recommender.whatif(
             user,
             add_items=add_item or (),
@@ -88,13 +90,13 @@ def audience(
         new = recommender.new_bundle_audience(item or [], k=k)
         typer.echo(new.to_json()) if json else show_answers.new_bundle_audience(new)
         return
+    recommender.artifact.bundles.index(bundle)
     with _edits_of(edits) as read:
-        _require_edits((add_item, drop_item, swap, read), "--add-item, --drop-item, --swap or --edits")
         answer = recommender.audience(
             bundle,
             add_items=add_item or (),
             drop_items=drop_item or (),
-            swap=[_parse_swap(text) for text in swap or ()],
+            swap=[_parse_swap(recommender, text) for text in swap or ()],
             edits=read,
             k=k,
             max_users=max_users,
@@ -110,7 +112,9 @@ def explain(
     user: Annotated[str, typer.Option(help="A user's id.", show_default=False)],
     bundle: Annotated[str, typer.Option(help="A bundle's id.", show_default=False)],
     k: K = 20,
-    swaps: Annotated[bool, typer.Option("--swaps", help="Edit the bundle's contents, not the history.")] = False,
+    of: Annotated[
+        Literal["history", "contents"], typer.Option(help="What may be edited to bring it there: the user's or its.")
+    ] = "history",
     budget: Annotated[int, typer.Option(min=1, help="Sets of edits that are tried at most.")] = 100,
     json: Json = False,
     threads: Threads = None,
@@ -118,13 +122,13 @@ def explain(
     """Why is a bundle in a user's list? If it is not: what would bring it there?
 
     The smallest part of the history without which it would not be there, or the smallest additions to the history (with
-    --swaps: swaps in the bundle) that bring it there. Every answer is verified by propagation.
+    --of contents: swaps in the bundle) that bring it there. Every answer is verified by propagation.
     """
     from clbr.cli import show, show_answers
 
     recommender = open_recommender(artifact, threads)
     with show.progress("searching for the smallest edits", None):
-        answer = recommender.explain(user, bundle, of="contents" if swaps else "history", k=k, budget=budget)
+        answer = recommender.explain(user, bundle, of=of, k=k, budget=budget)
     if json:
         typer.echo(answer.to_json())
     else:
@@ -153,16 +157,17 @@ def suggest(
         show_answers.suggestions(answer)
 
 
-def _require_edits(given: tuple[Any, ...], options: str) -> None:
-    if not any(given):
-        raise InputError(f"nothing is edited: give {options}")
-
-
-def _parse_swap(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not (old and equals and new):
+def _parse_swap(recommender: "Recommender", text: str) -> tuple[str, str]:
+    """OLD=NEW; where ids hold a =, it is split where both sides are items."""
+    items = recommender.artifact.items
+    places = [place for place, letter in enumerate(text) if letter == "=" and 0 < place < len(text) - 1]
+    if not places:
         raise InputError(f"--swap {text}: expected OLD=NEW, two item ids")
-    return old, new
+    both = [
+        place for place in places if items.find(text[:place]) is not None and items.find(text[place + 1 :]) is not None
+    ]
+    place = (both or places)[0]
+    return text[:place], text[place + 1 :]
 
 
 @contextmanager

@@ -154,8 +154,11 @@ class Table:
         return column.replace_strict(known, range(len(known)), return_dtype=pl.Int8).to_numpy()
 
 
-def check_columns(columns: Mapping[str, str]) -> None:
+def check_columns(columns: object) -> None:
     """Check that every key of a column mapping is a role, or a table and a role."""
+    if not isinstance(columns, Mapping):
+        found = type(columns).__name__
+        raise InputError(f'columns: is a {found}, expected a mapping such as {{"user": "customer"}}', "columns")
     known = [*ROLES, *(f"{table}.{role}" for table in TABLES for role in ROLES)]
     for key in columns:
         if key not in known:

@@ -134,7 +134,7 @@ class BundleDataset:
             left, right = sides.get(part, sides["ub"])
             object.__setattr__(self, part, _validated(part, getattr(self, part), left, right))
         object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
-        if not re.fullmatch(r"[^\W_][\w .,+()-]{0,99}", self.name):
+        if not isinstance(self.name, str) or not re.fullmatch(r"[^\W_][\w .,+()-]{0,99}", self.name):
             raise InputError(
                 f"name {self.name!r}: expected a letter or digit, then letters, digits, spaces or any of _ . , + ( ) -",
                 "name",

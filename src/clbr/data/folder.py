@@ -17,7 +17,7 @@ from clbr.data.checks import explain_pairs, explain_shared, explain_size
 from clbr.data.dataset import KINDS, BundleDataset, Kind, Nodes, shared_pairs
 from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
-from clbr.files import atomic_folder, read_bytes, write_synced
+from clbr.files import as_path, atomic_folder, read_bytes, write_synced
 
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 """What polars raises. It is an OSError if text starts like a compressed stream but is none."""
@@ -33,9 +33,14 @@ NODE_FILES = ("users.csv", "bundles.csv", "items.csv")
 ORIGIN = "origin.toml"
 
 
+def as_dataset(data: object) -> BundleDataset:
+    """A data set, or the data set of a data folder."""
+    return data if isinstance(data, BundleDataset) else load(as_path(data, "data"))
+
+
 def load(path: str | Path) -> BundleDataset:
     """Read a data folder. A repeated row of a file counts once (see `BundleDataset.merged`)."""
-    folder = Path(path)
+    folder = as_path(path, "data")
     size_file = _size_file(folder)
     users, bundles, items = (
         _read_nodes(folder, kind, count, size_file) for kind, count in zip(KINDS, read_sizes(size_file), strict=True)

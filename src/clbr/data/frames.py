@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import narwhals as nw
 import numpy as np
@@ -103,7 +103,7 @@ def read_ids(given: object, argument: str) -> list[str]:
     if isinstance(given, str | float | int | np.number):
         return [_read_id(given, argument)]
     if not isinstance(given, Iterable) or isinstance(given, bytes) or hasattr(given, "columns"):
-        raise InputError(f"{argument}: is a {type(given).__name__}, expected one id or a list of ids")
+        raise InputError(f"{argument}: is a {type(given).__name__}, expected one id or a list of ids", argument)
     return [_read_id(value, f"{argument}, position {position}") for position, value in enumerate(given)]
 
 
@@ -117,12 +117,30 @@ def _read_id(value: object, place: str) -> str:
     raise InputError(f"{place}: {value!r} is no id, expected text or a whole number")
 
 
+def read_pairs(given: object, argument: str) -> list[tuple[str, str]]:
+    """Pairs of ids that a user gave as `argument` (a list, an array), as texts."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable) or hasattr(given, "columns"):
+        raise InputError(f"{argument}: found {given!r:.40}, expected a list of pairs of ids", argument)
+    pairs = []
+    for pair in given:
+        if isinstance(pair, str | bytes) or not isinstance(pair, Iterable) or len(ids := list(pair)) != 2:
+            raise InputError(f"{argument}: found {pair!r:.40}, expected a pair of ids", argument)
+        one, other = (_read_id(id, argument) for id in ids)
+        pairs.append((one, other))
+    return pairs
+
+
 def make_frame(columns: Mapping[str, Sequence[Any]], backend: str) -> Any:
     """A native frame of these columns; `backend` is "polars" or "pandas"."""
-    if backend not in get_args(Backend):
-        raise InputError(f"unknown backend '{backend}', {nearest(str(backend), list(get_args(Backend)))}", "backend")
     try:
-        namespace = import_module(backend)
+        namespace = import_module(check_backend(backend))
     except ModuleNotFoundError:
         raise InputError(f"{backend} is not installed; install it, or choose another backend", "backend") from None
     return nw.from_dict(dict(columns), backend=namespace).to_native()
+
+
+def check_backend(backend: str) -> Backend:
+    """The name of a kind of frame; an unknown one raises an `InputError`."""
+    if backend not in get_args(Backend):
+        raise InputError(f"unknown backend '{backend}', {nearest(str(backend), list(get_args(Backend)))}", "backend")
+    return cast(Backend, backend)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clbr.config import whole_number
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, contains, decode, distinct, encode
 from clbr.errors import InputError
@@ -30,6 +31,11 @@ class Evaluation:
     """Name and means of the best baseline on the same split, if it was evaluated."""
     backend: str = "polars"
     """The kind of frame that `to_frame` gives: polars or pandas."""
+
+    @property
+    def ks(self) -> list[int]:
+        """The cut-offs, sorted."""
+        return sorted({int(name.partition("@")[2]) for name in self.means})
 
     def found(self, pairs: Pairs, k: int) -> NDArray[np.bool_]:
         """Return for each pair of an evaluated user whether the bundle is in the user's top k."""
@@ -76,11 +82,11 @@ def evaluate(
     recommended. With `mask_validation`, validation pairs are not recommended on test either (published figures do not
     mask them). `block` is the number of users ranked at once; `on_progress(done)` is called after each block.
     """
-    ks = sorted(set(ks))
+    ks = sorted({whole_number(k, "ks") for k in ([ks] if isinstance(ks, int) else ks)})
     if split not in ("validation", "test"):
         raise InputError(f"cannot evaluate on '{split}': expected validation or test", "split")
-    if not ks or ks[0] < 1:
-        raise InputError("expected at least one K, and every K at least 1", "ks")
+    if not ks:
+        raise InputError("ks is empty: expected at least one K", "ks")
     wanted = dataset.pairs(split)
     if not len(wanted):
         raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")

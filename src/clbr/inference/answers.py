@@ -88,6 +88,13 @@ class RecommendationBatch(Answer):
 
     lists: list[Recommendations]
 
+    def for_frames(self, backend: str, integer_ids: Iterable[str]) -> Self:
+        """Also for each of the lists."""
+        kinds = frozenset(integer_ids)
+        for one in self.lists:
+            one.for_frames(backend, kinds)
+        return super().for_frames(backend, kinds)
+
 
 class Move(Node):
     """A bundle before and after the edits; a rank is null where the bundle is not in the list."""

@@ -26,14 +26,14 @@ from torch import Tensor
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Pairs, Relation, incidence
-from clbr.errors import InputError, UnsupportedError
+from clbr.errors import InputError, UnsupportedError, found_in
 from clbr.files import read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.answers import Kind, Node
 from clbr.inference.cold_start import encode_filled
 from clbr.models.base import Embeddings, Encoder, Level, Model, Scorer, VectorScorer
-from clbr.models.registry import MODELS, build_model
+from clbr.models.registry import build_model, find_model
 
 LAYOUT = 2
 """Version of the folder's layout; another one is rejected."""
@@ -152,8 +152,8 @@ class Artifact:
     def model(self) -> Model:
         """The model with its trained parameters."""
         about = self.about
-        if about.model not in MODELS:
-            raise InputError(f"{self.folder}: its model '{about.model}' is not registered; call clbr.register first")
+        with found_in(self.folder):
+            find_model(about.model)
         model = build_model(about.model, about.settings, about.users + 1, about.bundles + 1, about.items)
         try:
             model.load_state_dict(self._tensors(WEIGHTS), assign=True)
@@ -164,15 +164,14 @@ class Artifact:
     @property
     def supports_whatif(self) -> bool:
         """Whether edits of the graph change what it recommends."""
-        kind = MODELS.get(self.about.model)
-        return bool(self.about.levels) and kind is not None and issubclass(kind, Encoder) and bool(kind.relations)
+        return bool(self.about.levels) and bool(find_model(self.about.model).relations)
 
     def require_whatif(self) -> None:
         """Raise an error if the model does not use a graph."""
         if not self.supports_whatif:
             raise UnsupportedError(
-                f"{self.about.model} does not use a graph when it recommends, so an edit would change nothing: "
-                "what-if, explanations and unseen users need a model that does, for instance crosscbr or bgcn"
+                f"{self.about.model} computes no embeddings from a graph: what-if, explanations and unseen users need "
+                "a model that does, for instance crosscbr or bgcn"
             )
 
     @cached_property

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clbr.config import whole_number
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.errors import InputError
 from clbr.inference.answers import Audience, NewBundleAudience, RankedUser, SegmentAudience
@@ -34,6 +35,8 @@ def audience(
     add, drop = [*add_items, *(new for _, new in swap)], [*drop_items, *(old for old, _ in swap)]
     changed = edit_contents(artifact, index, add_items=add, drop_items=drop, edits=edits)
     k = list_length(artifact, k)
+    if max_users is not None:
+        max_users = whole_number(max_users, "max_users", least=0)
     before = factual_state(artifact).audience(index, k)
     after = edited_state(artifact, changed).audience(index, k)
     segment = segment_users(artifact.graph.ub.pairs, artifact.about.users)
@@ -66,7 +69,7 @@ def new_bundle_audience(artifact: Artifact, items: Ids, *, k: int = 20) -> NewBu
     """The users in whose lists an unseen bundle of these items would rank best."""
     artifact.require_whatif()
     if not items:
-        raise InputError("an unseen bundle needs items: name at least one", "item")
+        raise InputError("an unseen bundle needs items: name at least one", "items")
     k = list_length(artifact, k)
     state = edited_state(artifact, edit_contents(artifact, artifact.unseen_bundle, add_items=items))
     ranks = state.ranks(artifact.unseen_bundle)

@@ -9,6 +9,7 @@ from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.inference.artifact import About, Artifact
 from clbr.inference.recommend import KnownScorer, diversity_cost
+from clbr.models.base import ClosedForm
 from clbr.models.registry import find_model
 from clbr.rng import generator
 
@@ -47,13 +48,14 @@ def _by_segment(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[st
 
 def write_card(about: About, dataset: BundleDataset) -> str:
     """The card as Markdown."""
-    paper = find_model(about.model).citation
+    model, paper = find_model(about.model), find_model(about.model).citation
+    chosen = "" if issubclass(model, ClosedForm) else f" The epoch ({about.best_epoch}) was chosen on validation."
     strategy = "" if about.paradigm == "original" else f" with the training strategy {about.paradigm}"
     lines = [
         f"# {about.model} on {about.data}",
         "",
         f"A bundle recommender: {about.model}{f' ({paper})' if paper else ''}, trained{strategy}, "
-        f"seed {about.seed}, with clbr {about.version}. The epoch ({about.best_epoch}) was chosen on validation.",
+        f"seed {about.seed}, with clbr {about.version}.{chosen}",
         "",
         "## Training data",
         "",
@@ -66,7 +68,9 @@ def write_card(about: About, dataset: BundleDataset) -> str:
     lines += ["", "## Accuracy", "", *_metrics(about)]
     if about.diversity:
         lines += ["", "## Cost of diversity", "", *_diversity(about)]
-    lines += ["", "## What-if answers", "", _agreement(about), "", "## Limits", "", *_limits(dataset)]
+    if about.levels and model.relations:
+        lines += ["", "## What-if answers", "", _agreement(about)]
+    lines += ["", "## Limits", "", *_limits(about, dataset)]
     return "\n".join(lines) + "\n"
 
 
@@ -75,8 +79,9 @@ def _metrics(about: About) -> list[str]:
         return ["Not known: the data set has no test pairs."]
     names = list(about.test)
     rows = [
-        "Full ranking over all bundles, percent, measured on what is served: cold-start users and bundles have "
-        "filled-in vectors. Heavy users chose more bundles than the median user, light users at most as many"
+        "Full ranking over all bundles, percent, measured on what is served"
+        + (": cold-start users and bundles have filled-in vectors" if about.levels else "")
+        + ". Heavy users chose more bundles than the median user, light users at most as many"
         + (", cold users none." if "cold" in about.segments else "."),
         "",
         "| test | users | " + " | ".join(names) + " |",
@@ -108,20 +113,22 @@ def _agreement(about: About) -> str:
     return f"Changes of scores correlate {about.whatif_agreement:.2f} with those of retraining on the edited data."
 
 
-def _limits(dataset: BundleDataset) -> list[str]:
-    """Who is known too little."""
+def _limits(about: About, dataset: BundleDataset) -> list[str]:
+    """For whom there is too little data."""
+    used = ("ub", *find_model(about.model).relations)
     has_bundles = np.bincount(dataset.train[:, 0], minlength=len(dataset.users)) > 0
     has_items = np.bincount(dataset.ui[:, 0], minlength=len(dataset.users)) > 0
     is_chosen = np.bincount(dataset.train[:, 1], minlength=len(dataset.bundles)) > 0
     has_contents = np.bincount(dataset.bi[:, 0], minlength=len(dataset.bundles)) > 0
     tested = np.isin(np.flatnonzero(~has_bundles & has_items), dataset.test[:, 0]).any()
     unknown = "" if tested else ", and no test pair measures their quality"
+    by_items = "follow from their items alone" if "ui" in used else "are the same for all of them"
+    by_contents = "ranked by their contents alone" if "bi" in used else "which the model knows nothing of"
     return [
-        f"- Users with items but no bundle: {(~has_bundles & has_items).sum():,}. Their lists follow from their items "
-        f"alone{unknown}.",
+        f"- Users with items but no bundle: {(~has_bundles & has_items).sum():,}. Their lists {by_items}{unknown}.",
         f"- Users with neither: {(~has_bundles & ~has_items).sum():,}. Their lists say nothing about them.",
-        f"- Bundles that nobody chose in training: {(~is_chosen & has_contents).sum():,}, ranked by their contents "
-        f"alone, and {(~is_chosen & ~has_contents).sum():,} without contents.",
+        f"- Bundles that nobody chose in training: {(~is_chosen & has_contents).sum():,}, {by_contents}, "
+        f"and {(~is_chosen & ~has_contents).sum():,} without contents.",
         "- The model has learned from choices among what people were shown. It knows nothing of stock, price, age or "
         "taste that these choices do not show, and it repeats the popularity that is in them.",
     ]

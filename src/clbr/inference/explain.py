@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clbr.config import whole_number
 from clbr.data.pairs import Pairs, Relation, neighbours
 from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
@@ -75,7 +76,9 @@ def explain(
     (`of="history"`) or swaps in the bundle (`of="contents"`) that bring it in.
     """
     artifact.require_whatif()
-    k = list_length(artifact, k)
+    k, budget = list_length(artifact, k), whole_number(budget, "budget")
+    if of not in ("history", "contents"):
+        raise InputError(f"of = {of!r}: expected 'history' or 'contents'", "of")
     who, what = artifact.users.index(user), artifact.bundles.index(bundle)
     state = factual_state(artifact)
     if what in neighbours(state.graph.ub.pairs, who):

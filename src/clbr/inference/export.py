@@ -13,7 +13,7 @@ from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
-from clbr.files import atomic_folder, require_free, write_synced
+from clbr.files import as_path, atomic_folder, require_free, write_synced
 from clbr.inference.artifact import (
     ABOUT,
     CARD,
@@ -38,19 +38,21 @@ def export(
     *,
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
+    whatif_agreement: float | None = None,
 ) -> Path:
     """Write the artifact of a run at its best epoch, atomically. `force` replaces an artifact, nothing else.
 
-    `data` is the data set, or its folder, if the run's own path to it is no longer right.
+    `data` is the data set, or its folder, if the run's own path to it is no longer right. `whatif_agreement` is for the
+    card, see `Recommender.save`.
     """
-    run, out = Path(run), Path(out)
+    run, out = as_path(run, "run"), as_path(out, "out")
     config = read_config(run)
     require_free(out, force, is_artifact)  # before minutes of work
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on", "data")
     artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
-    return save_artifact(artifact, out, dataset, force=force)
+    return save_artifact(artifact, out, dataset, force=force, whatif_agreement=whatif_agreement)
 
 
 def run_artifact(run: Path, dataset: BundleDataset) -> Artifact:
@@ -85,7 +87,14 @@ def make_artifact(model: Model, config: RunConfig, dataset: BundleDataset, best_
     return Artifact.of(about, widened(model, config.model, config.settings, dataset), dataset)
 
 
-def save_artifact(artifact: Artifact, out: Path, dataset: BundleDataset | None, *, force: bool = False) -> Path:
+def save_artifact(
+    artifact: Artifact,
+    out: Path,
+    dataset: BundleDataset | None,
+    *,
+    force: bool = False,
+    whatif_agreement: float | None = None,
+) -> Path:
     """Write an artifact to a folder, atomically. With its data set it is measured for the card first."""
     require_free(out, force, is_artifact)
     if dataset is None:  # it was opened from a folder: a copy is the same artifact
@@ -94,7 +103,7 @@ def save_artifact(artifact: Artifact, out: Path, dataset: BundleDataset | None, 
             for name in (ABOUT, *artifact.about.files):
                 shutil.copyfile(artifact.folder / name, folder / name)
         return out
-    about = measure(artifact, dataset)
+    about = measure(artifact, dataset).model_copy(update={"whatif_agreement": whatif_agreement})
     files = _files(artifact) | {CARD: write_card(about, dataset).encode()}
     about = about.model_copy(update={"files": {name: sha256(content).hexdigest() for name, content in files.items()}})
     content = about.model_dump(mode="json")

@@ -8,9 +8,11 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
+from clbr.config import whole_number
 from clbr.data.dataset import Nodes
 from clbr.data.describe import SEGMENTS, Segment, segment_users
 from clbr.data.pairs import neighbours
+from clbr.errors import InputError
 from clbr.inference.answers import Answer, Kind, Node
 from clbr.inference.artifact import Artifact
 
@@ -107,7 +109,9 @@ class Directory:
 
     def find(self, kind: Kind, text: str = "", limit: int = 10) -> SearchResults:
         """The nodes of a kind that match a text."""
-        catalogue = self.catalogues[kind]
+        if kind not in self.catalogues:
+            raise InputError(f"kind = {kind!r}: expected user, bundle or item", "kind")
+        catalogue, limit = self.catalogues[kind], whole_number(limit, "limit")
         indices, total = catalogue.find(text, limit)
         found = [
             FoundNode(**self.artifact.node(kind, index).model_dump(), size=int(catalogue.sizes[index]))

@@ -6,8 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from clbr.config import whole_number
 from clbr.data.dataset import BundleDataset
-from clbr.data.folder import load
+from clbr.data.folder import as_dataset
+from clbr.errors import InputError
 from clbr.inference.export import run_artifact
 from clbr.inference.recommender import Recommender
 from clbr.training.config import compose, ineffective_edits, preset_notes
@@ -17,6 +19,8 @@ from clbr.training.run import Counters, start
 from clbr.training.runtime import use_threads
 
 DEFAULT_MODEL = "crosscbr"
+OnEpoch = Callable[[Epoch, Counters], bool | None]
+"""Called after each epoch; training stops if it returns True."""
 
 
 def fit(
@@ -31,7 +35,7 @@ def fit(
     progress: bool | None = None,
     device: str = "auto",
     threads: int | None = None,
-    callbacks: Sequence[Callable[[Epoch, Counters], bool | None]] = (),
+    callbacks: OnEpoch | Sequence[OnEpoch] = (),
     **settings: Any,
 ) -> Recommender:
     """Train a model on a data set (or a data folder) and give the recommender of its best epoch on validation.
@@ -42,8 +46,13 @@ def fit(
     `progress` shows a live line (None: if a terminal shows it). Each callback is called after every epoch with what it
     gave and how far the run has come; training stops early if one returns True.
     """
+    if threads is not None:
+        threads = whole_number(threads, "threads")
+    called = [callbacks] if callable(callbacks) else list(callbacks)
+    if not all(callable(callback) for callback in called):
+        raise InputError("callbacks: expected a function, or a list of functions (epoch, counters)", "callbacks")
     use_threads(threads)
-    dataset = data if isinstance(data, BundleDataset) else load(data)
+    dataset = as_dataset(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
     chosen: dict[str, Any] = {"preset": preset, "data_name": dataset.name, "paradigm": paradigm}
     config = compose(source, model, changes=settings, seed=seed, **chosen)
@@ -53,7 +62,7 @@ def fit(
 
     def on_epoch(epoch: Epoch, counters: Counters) -> None:
         nonlocal stopped
-        for callback in callbacks:
+        for callback in called:
             stopped = bool(callback(epoch, counters)) or stopped
 
     with TemporaryDirectory() as space, training_display(progress) as display:

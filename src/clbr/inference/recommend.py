@@ -43,7 +43,7 @@ def recommend(
     given, and none of `deny`. `diversity` from 0 to 1 trades score for bundles that share fewer items.
     """
     if (user is None) != bool(likes_items or likes_bundles):
-        raise InputError("expected a user, or what an unseen user likes: exactly one of the two", "user", "likes_item")
+        raise InputError("expected a user, or what an unseen user likes: exactly one of the two", "user", "likes_items")
     k = list_length(artifact, k)
     limits = {
         "allow": None if allow is None else [artifact.bundles.index(bundle) for bundle in allow],

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from clbr.data.dataset import Backend, BundleDataset
-from clbr.data.folder import load
-from clbr.data.frames import read_ids
+from clbr.data.folder import as_dataset
+from clbr.data.frames import check_backend, read_ids, read_pairs
 from clbr.errors import InputError
 from clbr.evaluation.baselines import best_baseline
 from clbr.evaluation.protocol import Evaluation, evaluate
+from clbr.files import as_path
 from clbr.inference import audience as audience_
 from clbr.inference import explain as explain_
 from clbr.inference import recommend as recommend_
@@ -34,6 +35,7 @@ from clbr.inference.answers import (
     WhatIf,
 )
 from clbr.inference.artifact import Artifact, open_artifact
+from clbr.inference.card import measure, write_card
 from clbr.inference.export import save_artifact
 from clbr.inference.find import Directory
 
@@ -54,7 +56,8 @@ class Recommender:
 
     def __init__(self, artifact: Artifact, dataset: BundleDataset | None = None, backend: Backend = "polars") -> None:
         self.artifact, self.dataset = artifact, dataset
-        self.backend = dataset.backend if dataset is not None else backend
+        self.backend = dataset.backend if dataset is not None else check_backend(backend)
+        self._baselines: dict[tuple[str, tuple[int, ...]], tuple[str, dict[str, float]]] = {}
 
     def __repr__(self) -> str:
         about = self.artifact.about
@@ -74,7 +77,7 @@ class Recommender:
         if users is None:
             indices = np.arange(self.artifact.about.users)
         else:
-            indices = np.array([self.artifact.users.index(user) for user in _read(users, "users")], np.int64)
+            indices = np.array([self.artifact.users.index(user) for user in read_ids(users, "users")], np.int64)
         return recommend_.recommend_frame(self.artifact, indices, k, self.backend)
 
     def recommend_one(
@@ -94,18 +97,27 @@ class Recommender:
         `keep_chosen` lists chosen bundles too, `allow` and `deny` restrict the bundles, and `diversity` from 0 to 1
         trades score for bundles that share fewer items.
         """
-        options: dict[str, Any] = {"keep_chosen": keep_chosen, "allow": allow, "deny": deny, "diversity": diversity}
-        likes: dict[str, Any] = {"likes_items": likes_items, "likes_bundles": likes_bundles}
-        return self._framed(recommend_.recommend(self.artifact, user, k=k, **likes, **options))
+        answer = recommend_.recommend(
+            self.artifact,
+            None if user is None else _one_id(user, "user"),
+            likes_items=read_ids(likes_items, "likes_items"),
+            likes_bundles=read_ids(likes_bundles, "likes_bundles"),
+            k=k,
+            keep_chosen=keep_chosen,
+            allow=None if allow is None else read_ids(allow, "allow"),
+            deny=read_ids(deny, "deny"),
+            diversity=diversity,
+        )
+        return self._framed(answer)
 
     def recommend_batch(self, users: Sequence[Id], k: int = 20) -> RecommendationBatch:
         """The lists of several users as answers, in their order."""
-        return self._framed(recommend_.recommend_batch(self.artifact, users, k))
+        return self._framed(recommend_.recommend_batch(self.artifact, read_ids(users, "users"), k))
 
     def score(self, users: Iterable[Id], bundles: Iterable[Id]) -> NDArray[np.float32]:
         """The scores of user-bundle pairs, in their order; higher is better, comparable within a user only."""
-        rows = [self.artifact.users.index(user) for user in _read(users, "users")]
-        columns = [self.artifact.bundles.index(bundle) for bundle in _read(bundles, "bundles")]
+        rows = [self.artifact.users.index(user) for user in read_ids(users, "users")]
+        columns = [self.artifact.bundles.index(bundle) for bundle in read_ids(bundles, "bundles")]
         if len(rows) != len(columns):
             raise InputError(f"{len(rows)} users and {len(columns)} bundles: expected pairs, as many of each")
         distinct, at = np.unique(np.array(rows, np.int64), return_inverse=True)
@@ -129,15 +141,22 @@ class Recommender:
 
         A recommender that was opened from a folder holds no validation and test pairs: give it the data set.
         """
-        dataset = self.dataset if data is None else data if isinstance(data, BundleDataset) else load(data)
+        dataset = self.dataset if data is None else as_dataset(data)
         if dataset is None:
             raise InputError("a saved recommender holds training pairs only: give the data set to evaluate on", "data")
         if dataset.fingerprint != self.artifact.about.fingerprint:
             raise InputError(f"{dataset.name}: is not the data set that this recommender was trained on", "data")
-        ks = sorted(set(ks))
         result = evaluate(recommend_.KnownScorer(self.artifact), dataset, split=split, ks=ks)
-        beside = best_baseline(dataset, split=split, ks=ks) if baseline else None
+        beside = self._best_baseline(dataset, split, tuple(result.ks)) if baseline else None
         return replace(result, baseline=beside, backend=self.backend)
+
+    def _best_baseline(
+        self, dataset: BundleDataset, split: Literal["validation", "test"], ks: tuple[int, ...]
+    ) -> tuple[str, dict[str, float]]:
+        """The best baseline; evaluated once for each split and cut-offs."""
+        if (split, ks) not in self._baselines:
+            self._baselines[split, ks] = best_baseline(dataset, split=split, ks=ks)
+        return self._baselines[split, ks]
 
     def whatif(
         self,
@@ -154,9 +173,17 @@ class Recommender:
 
         `edits` holds pairs of ids by relation: {"add": {"ui": [[user, item]]}, "drop": {"bi": [[bundle, item]]}}.
         """
-        added: dict[str, Any] = {"add_items": add_items, "add_bundles": add_bundles}
-        dropped: dict[str, Any] = {"drop_items": drop_items, "drop_bundles": drop_bundles}
-        return self._framed(whatif_.whatif(self.artifact, user, **added, **dropped, edits=edits, k=k))
+        answer = whatif_.whatif(
+            self.artifact,
+            _one_id(user, "user"),
+            add_items=read_ids(add_items, "add_items"),
+            drop_items=read_ids(drop_items, "drop_items"),
+            add_bundles=read_ids(add_bundles, "add_bundles"),
+            drop_bundles=read_ids(drop_bundles, "drop_bundles"),
+            edits=edits,
+            k=k,
+        )
+        return self._framed(answer)
 
     def audience(
         self,
@@ -173,12 +200,21 @@ class Recommender:
 
         `swap` holds (old item, new item) pairs. At most `max_users` who enter and leave are listed; None: all of them.
         """
-        changes: dict[str, Any] = {"add_items": add_items, "drop_items": drop_items, "swap": swap, "edits": edits}
-        return self._framed(audience_.audience(self.artifact, bundle, **changes, k=k, max_users=max_users))
+        answer = audience_.audience(
+            self.artifact,
+            _one_id(bundle, "bundle"),
+            add_items=read_ids(add_items, "add_items"),
+            drop_items=read_ids(drop_items, "drop_items"),
+            swap=read_pairs(swap, "swap"),
+            edits=edits,
+            k=k,
+            max_users=max_users,
+        )
+        return self._framed(answer)
 
     def new_bundle_audience(self, items: Sequence[Id], k: int = 20) -> NewBundleAudience:
         """The users in whose lists an unseen bundle of these items would rank best."""
-        return self._framed(audience_.new_bundle_audience(self.artifact, items, k=k))
+        return self._framed(audience_.new_bundle_audience(self.artifact, read_ids(items, "items"), k=k))
 
     def explain(
         self,
@@ -193,46 +229,63 @@ class Recommender:
 
         `of` says what may be edited: the user's history or the bundle's contents. At most `budget` sets are tried.
         """
-        return self._framed(explain_.explain(self.artifact, user, bundle, of=of, k=k, budget=budget))
+        who, what = _one_id(user, "user"), _one_id(bundle, "bundle")
+        return self._framed(explain_.explain(self.artifact, who, what, of=of, k=k, budget=budget))
 
     def suggest(
         self, bundle: Id, *, add_items: Ids = (), drop_items: Ids = (), k: int = 20, count: int = 5
     ) -> Suggestions:
         """At most `count` swaps of an item that would gain a bundle the most users, on top of given edits."""
-        edits = {"add_items": add_items, "drop_items": drop_items}
-        return self._framed(suggest_.suggest(self.artifact, bundle, **edits, k=k, count=count))
+        answer = suggest_.suggest(
+            self.artifact,
+            _one_id(bundle, "bundle"),
+            add_items=read_ids(add_items, "add_items"),
+            drop_items=read_ids(drop_items, "drop_items"),
+            k=k,
+            count=count,
+        )
+        return self._framed(answer)
 
     def similar_bundles(self, bundle: Id, k: int = 10) -> Similar:
         """The bundles nearest to one, by the cosine of their vectors."""
-        return self._framed(similar_.similar(self.artifact, "bundle", bundle, k=k))
+        return self._framed(similar_.similar(self.artifact, "bundle", _one_id(bundle, "bundle"), k=k))
 
     def similar_items(self, item: Id, k: int = 10) -> Similar:
         """The items nearest to one, by the cosine of their vectors."""
-        return self._framed(similar_.similar(self.artifact, "item", item, k=k))
+        return self._framed(similar_.similar(self.artifact, "item", _one_id(item, "item"), k=k))
 
     @cached_property
     def directory(self) -> Directory:
         """Search for users, bundles and items, and what is known of each."""
         return Directory(self.artifact)
 
-    @property
+    @cached_property
     def card(self) -> str:
-        """The model card as Markdown; empty for one that was not saved yet."""
+        """The model card as Markdown. One that was not saved yet is measured for it."""
+        if not self.artifact.card and self.dataset is not None:
+            return write_card(measure(self.artifact, self.dataset), self.dataset)
         return self.artifact.card
 
-    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+    def save(self, folder: str | Path, *, force: bool = False, whatif_agreement: float | None = None) -> Path:
         """Write a recommender folder, with its model card; `clbr.load_recommender` and `clbr serve` open it.
+
+        `whatif_agreement` is the measured rank correlation of its what-if changes with those of retraining, if it is
+        known: its card and every what-if answer then quote it.
 
         A folder that holds something raises `InputError`; `force` replaces a recommender folder, nothing else.
         """
-        return save_artifact(self.artifact, Path(folder), self.dataset, force=force)
+        out = as_path(folder, "folder")
+        return save_artifact(self.artifact, out, self.dataset, force=force, whatif_agreement=whatif_agreement)
 
 
 def load_recommender(folder: str | Path, *, backend: Backend = "polars") -> Recommender:
     """Open a recommender folder, made by `Recommender.save` or `clbr export`. `backend` is the kind of its frames."""
-    return Recommender(open_artifact(folder), backend=backend)
+    return Recommender(open_artifact(as_path(folder, "folder")), backend=backend)
 
 
-def _read(given: Iterable[Id] | Id, argument: str) -> list[str]:
-    """A list of ids from one id, or from a sequence or a column of them."""
-    return read_ids([given] if isinstance(given, str | int | np.integer) else given, argument)
+def _one_id(given: object, argument: str) -> str:
+    """One id as a text."""
+    ids = read_ids(given, argument)
+    if len(ids) != 1:
+        raise InputError(f"{argument}: expected one id, found {len(ids)}", argument)
+    return ids[0]

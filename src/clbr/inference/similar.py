@@ -5,7 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clbr.errors import InputError, UnsupportedError
+from clbr.config import whole_number
+from clbr.errors import UnsupportedError
 from clbr.evaluation.ranking import top
 from clbr.inference.answers import Similar, SimilarNode
 from clbr.inference.artifact import Artifact
@@ -15,9 +16,7 @@ def similar(artifact: Artifact, kind: Literal["bundle", "item"], id: str | int, 
     """The k bundles or items nearest to one, without itself; needs a model with vectors of that kind."""
     nodes = artifact.nodes[kind]
     index = nodes.index(id)
-    if k < 1:
-        raise InputError(f"k = {k}: expected at least 1", "k")
-    k = min(k, len(nodes) - 1)
+    k = min(whole_number(k, "k"), len(nodes) - 1)
     vectors = _vectors(artifact, kind)[: len(nodes)]
     unit = torch.nn.functional.normalize(vectors)
     scores = unit @ unit[index]

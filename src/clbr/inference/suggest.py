@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clbr.config import whole_number
 from clbr.data.pairs import neighbours
 from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
@@ -36,7 +37,7 @@ def suggest(
     count: int = 5,
 ) -> Suggestions:
     """The swaps that gain a bundle the most users, each by itself, on top of given edits of its contents."""
-    k = list_length(artifact, k)
+    k, count = list_length(artifact, k), whole_number(count, "count")
     artifact.require_whatif()
     if "bi" not in type(artifact.model).relations:
         raise UnsupportedError(

@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clbr.config import whole_number
+from clbr.data.frames import read_pairs
 from clbr.data.pairs import Relation, neighbours
 from clbr.errors import InputError
 from clbr.evaluation.ranking import top
@@ -234,13 +236,7 @@ def _check_keys(where: str, given: object, known: Sequence[str]) -> None:
 
 def _parse_pairs(artifact: Artifact, relation: Relation, given: object, where: str) -> list[tuple[int, int]]:
     left, right = (artifact.nodes[kind] for kind in SIDES[relation])
-    pairs = []
-    for pair in given if isinstance(given, list | tuple) else [given]:
-        ids = pair if isinstance(pair, list | tuple) else []
-        if len(ids) != 2 or not all(isinstance(id, str | int) and not isinstance(id, bool) for id in ids):
-            raise InputError(f"{where}: found {pair!r:.40}, expected a pair of ids", "edits")
-        pairs.append((left.index(ids[0]), right.index(ids[1])))
-    return pairs
+    return [(left.index(one), right.index(other)) for one, other in read_pairs(given, where)]
 
 
 def _check_edits(
@@ -290,6 +286,4 @@ def _ranked(artifact: Artifact, bundles: Sequence[int], scores: Tensor) -> list[
 
 def list_length(artifact: Artifact, k: int) -> int:
     """The length of a list of k bundles: k, or the number of bundles if there are fewer."""
-    if k < 1:
-        raise InputError(f"k = {k}: expected at least 1", "k")
-    return min(k, artifact.about.bundles)
+    return min(whole_number(k, "k"), artifact.about.bundles)

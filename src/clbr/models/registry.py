@@ -1,6 +1,8 @@
 """Models by name, and the baselines: a built-in model is one file and one line here, one's own needs `register`."""
 
+import os
 import re
+from importlib import import_module
 from typing import Any, get_args
 
 import torch
@@ -32,6 +34,8 @@ MODELS: dict[str, type[Model]] = {
     "bgcn": BGCN,
     "crosscbr": CrossCBR,
 }
+
+OWN_MODELS = "CLBR_MODELS"
 
 BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
     "popularity": ("popularity", {}),
@@ -72,9 +76,20 @@ def register(name: str, model: type[Model]) -> None:
 
 
 def find_model(name: str) -> type[Model]:
-    """Return the class of a model by its name, or raise an `InputError` with a hint."""
+    """Return the class of a model by its name, or raise an `InputError` with a hint.
+
+    An unknown name imports the modules that the environment variable CLBR_MODELS lists, separated by commas: they
+    register models of one's own. So the command line and its worker processes know them, too.
+    """
     if name not in MODELS:
-        raise InputError(f"unknown model '{name}', {nearest(name, list(MODELS))}", "model")
+        for module in filter(None, os.environ.get(OWN_MODELS, "").split(",")):
+            try:
+                import_module(module.strip())
+            except ImportError as error:
+                raise InputError(f"{OWN_MODELS}: cannot import '{module}' ({error})") from None
+    if name not in MODELS:
+        own = f"; {OWN_MODELS}=MODULE imports models of your own"
+        raise InputError(f"unknown model '{name}', {nearest(str(name), list(MODELS))}{own}", "model")
     return MODELS[name]
 
 

@@ -82,7 +82,7 @@ def _add_lookups(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
         return _send(worker.current, _about(worker.current, config).to_json())
 
     @app.get("/api/find", response_model=find.SearchResults)
-    async def find_nodes(query: Annotated[schemas.Find, Query()]) -> Response:
+    async def find_nodes(query: Annotated[schemas.FindRequest, Query()]) -> Response:
         """Users, bundles or items by id or name; without a text those with the most edges."""
         return _send(worker.current, worker.current.directory.find(query.kind, query.text, query.limit).to_json())
 
@@ -110,7 +110,7 @@ def _add_lookups(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
         return _send(recommender, await worker.compute(lambda: recommender.recommend_one(**dict(query)).to_json()))
 
     @app.get("/api/similar", response_model=answers.Similar)
-    async def similar(query: Annotated[schemas.Similar, Query()]) -> Response:
+    async def similar(query: Annotated[schemas.SimilarRequest, Query()]) -> Response:
         """The bundles or items nearest to one."""
         recommender = worker.current
         nearest = recommender.similar_bundles if query.kind == "bundle" else recommender.similar_items
@@ -121,12 +121,12 @@ def _add_questions(app: FastAPI, worker: Worker) -> None:
     """Routes whose answer the worker computes."""
 
     @app.post("/api/recommend", response_model=answers.Recommendations)
-    async def recommend(request: Request, body: schemas.Recommend) -> Response:
+    async def recommend(request: Request, body: schemas.RecommendRequest) -> Response:
         """The best bundles of a user, or of an unseen user."""
         return await _compute(worker, request, lambda recommender: recommender.recommend_one(**body.arguments()))
 
     @app.post("/api/recommend/batch", response_model=answers.RecommendationBatch)
-    async def recommend_batch(request: Request, body: schemas.RecommendBatch) -> Response:
+    async def recommend_batch(request: Request, body: schemas.RecommendBatchRequest) -> Response:
         """The lists of several users."""
         if len(body.users) * body.k > limits.BATCH_ROWS:
             wanted = f"{len(body.users)} lists of {body.k}"
@@ -134,27 +134,27 @@ def _add_questions(app: FastAPI, worker: Worker) -> None:
         return await _compute(worker, request, lambda recommender: recommender.recommend_batch(**body.arguments()))
 
     @app.post("/api/whatif", response_model=answers.WhatIf)
-    async def whatif(request: Request, body: schemas.WhatIf) -> Response:
+    async def whatif(request: Request, body: schemas.WhatIfRequest) -> Response:
         """A user's list if the user's history were different."""
         return await _compute(worker, request, lambda recommender: recommender.whatif(**body.arguments()))
 
     @app.post("/api/audience", response_model=answers.Audience)
-    async def audience(request: Request, body: schemas.Audience) -> Response:
+    async def audience(request: Request, body: schemas.AudienceRequest) -> Response:
         """A bundle's audience if its contents were different."""
         return await _compute(worker, request, lambda recommender: recommender.audience(**body.arguments()))
 
     @app.post("/api/audience/new", response_model=answers.NewBundleAudience)
-    async def new_bundle_audience(request: Request, body: schemas.NewBundle) -> Response:
+    async def new_bundle_audience(request: Request, body: schemas.NewBundleRequest) -> Response:
         """The users who would want an unseen bundle most."""
         return await _compute(worker, request, lambda recommender: recommender.new_bundle_audience(**body.arguments()))
 
     @app.post("/api/explain", response_model=answers.Explanation)
-    async def explain(request: Request, body: schemas.Explain) -> Response:
+    async def explain(request: Request, body: schemas.ExplainRequest) -> Response:
         """Why a bundle is in a user's list, or what would bring it there."""
         return await _compute(worker, request, lambda recommender: recommender.explain(**body.arguments()))
 
     @app.post("/api/suggest", response_model=answers.Suggestions)
-    async def suggest(request: Request, body: schemas.Suggest) -> Response:
+    async def suggest(request: Request, body: schemas.SuggestRequest) -> Response:
         """The swaps that would gain a bundle the most users."""
         return await _compute(worker, request, lambda recommender: recommender.suggest(**body.arguments()))
 
@@ -210,7 +210,7 @@ def _about(recommender: Recommender, config: ServiceConfig) -> schemas.AboutServ
         supports_whatif=artifact.supports_whatif,
         words={"user": words.user, "bundle": words.bundle, "item": words.item},
         card=artifact.card,
-        caveat=artifact.caveat,
+        caveat=artifact.caveat if artifact.supports_whatif else "",
         report=config.report is not None,
         limits=schemas.Limits(
             k=min(limits.K, about.bundles),

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from clbr.data.pairs import Relation
 from clbr.inference.answers import Answer, Kind
@@ -10,7 +10,13 @@ from clbr.inference.audience import MAX_USERS
 from clbr.inference.explain import BUDGET
 from clbr.service import limits
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.TEXT)]
+
+def _text(value: object) -> object:
+    """A whole number as an id."""
+    return str(value) if type(value) is int else value
+
+
+Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.TEXT), BeforeValidator(_text)]
 K = Annotated[int, Field(ge=1, le=limits.K, description="length of the list", examples=[20])]
 Ids = Annotated[list[Id], Field(max_length=limits.EDITS)]
 Filter = Annotated[list[Id], Field(max_length=limits.FILTER)]
@@ -42,7 +48,7 @@ class ById(Query):
     id: Id = Field(examples=["17"])
 
 
-class Find(Query):
+class FindRequest(Query):
     """A search."""
 
     kind: Kind
@@ -50,7 +56,7 @@ class Find(Query):
     limit: int = Field(10, ge=1, le=limits.FOUND)
 
 
-class Similar(Query):
+class SimilarRequest(Query):
     """A bundle or an item whose nearest ones are wanted."""
 
     kind: Literal["bundle", "item"]
@@ -67,7 +73,7 @@ class RecommendQuery(Query):
     keep_chosen: bool = Field(False, description=KEEP_CHOSEN)
 
 
-class Recommend(Body):
+class RecommendRequest(Body):
     """The list of a user, or of an unseen user who likes some items or bundles."""
 
     user: Id | None = Field(None, examples=["17"])
@@ -80,7 +86,7 @@ class Recommend(Body):
     diversity: Diversity = 0.0
 
 
-class RecommendBatch(Body):
+class RecommendBatchRequest(Body):
     """The lists of several users."""
 
     users: list[Id] = Field(min_length=1, max_length=limits.BATCH_USERS, examples=[["17", "18"]])
@@ -94,7 +100,7 @@ class EditsById(Body):
     drop: dict[Relation, Pairs] = {}
 
 
-class WhatIf(Body):
+class WhatIfRequest(Body):
     """What if a user's history were different?"""
 
     user: Id = Field(examples=["17"])
@@ -110,7 +116,7 @@ class WhatIf(Body):
         return dict(self) | {"edits": dict(self.edits) if self.edits else None}
 
 
-class Audience(Body):
+class AudienceRequest(Body):
     """What if a bundle's contents were different?"""
 
     bundle: Id = Field(examples=["5"])
@@ -126,14 +132,14 @@ class Audience(Body):
         return dict(self) | {"edits": dict(self.edits) if self.edits else None}
 
 
-class NewBundle(Body):
+class NewBundleRequest(Body):
     """Who would want an unseen bundle of these items?"""
 
     items: list[Id] = Field(min_length=1, max_length=limits.EDITS, examples=[["3", "7"]])
     k: K = 20
 
 
-class Explain(Body):
+class ExplainRequest(Body):
     """Why is a bundle in a user's list, or what would bring it there?"""
 
     user: Id = Field(examples=["17"])
@@ -143,7 +149,7 @@ class Explain(Body):
     budget: int = Field(BUDGET, ge=1, le=limits.BUDGET, description="sets of edits that are tried at most")
 
 
-class Suggest(Body):
+class SuggestRequest(Body):
     """Which swap would gain a bundle the most users?"""
 
     bundle: Id = Field(examples=["5"])

@@ -61,7 +61,7 @@ class WorldConfig(Config):
     breadth: float = Field(0.15, gt=0, description="Dirichlet parameter of a user's mixture of themes")
     spread: float = Field(0.6, ge=0, description="distance of items from their theme")
     shown: int = Field(8, gt=1, description="candidates that are drawn for each choice")
-    drift: float = Field(0.5, ge=0, description="weight of a user's items in her taste in bundles")
+    drift: float = Field(0.5, ge=0, description="weight of a user's items in the user's taste in bundles")
     style: float = Field(2.0, ge=0, description="weight of a bundle's style, which its items do not determine")
     noise: float = Field(1.0, gt=0, description="scale of the noise in choices")
 

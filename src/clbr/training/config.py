@@ -18,6 +18,8 @@ from clbr.models.registry import find_model
 
 NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
+BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
+"""Settings of views that change the paper's method where a preset turns them on."""
 
 
 class TrainConfig(Config):
@@ -205,6 +207,8 @@ def preset_notes(model: str, preset: str | None, data_name: str = "", paradigm: 
     constraint = found.views.get("constraint", PAPER_CONSTRAINT)
     if paradigm == "clbr" and constraint != PAPER_CONSTRAINT:
         notes.append(f"preset {name}: its constraint is '{constraint}', not the paper's '{PAPER_CONSTRAINT}'")
+    beyond = [key for key in BEYOND_PAPER if paradigm == "clbr" and found.views.get(key)]
+    notes += [f"preset {name}: it sets {key}, which the paper does not have" for key in beyond]
     return notes
 
 
