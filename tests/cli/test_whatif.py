@@ -66,7 +66,7 @@ def test_a_swap_of_ids_that_hold_an_equals_sign(run: Run, tmp_path: Path) -> Non
     code, out, err = run("audience", tmp_path / "equals", "--bundle", "b0", "--swap", "i=0=i=1", "--k", "3", "--json")
     assert code == 0 and json.loads(out)["warnings"], err  # LightGCN does not use contents
     assert_refused(
-        run, Path(), ["audience", tmp_path / "equals", "--bundle", "b0", "--swap", "i=0"], "unknown item 'i'"
+        run, Path(), ["audience", tmp_path / "equals", "--bundle", "b0", "--swap", "i=0"], "unknown item '0'"
     )
 
 

@@ -72,7 +72,7 @@ def test_the_presets_and_their_constraints_are_printed_once(run: Run, tiny: Worl
     code, _, err = run("experiment", "run", "s.toml", "--data", data, "--dry-run")
     assert code == 0
     presets = [line for line in err.splitlines() if "preset" in line]
-    assert len(presets) == len(set(presets)) == 4
+    assert len(presets) == len(set(presets)) == 5  # of bgcn with views: its name, its constraint, and what is beyond
     for model in ("bprmf", "bgcn"):
         assert f"{model}: preset youshu, chosen by the name of the data set, Youshu" in presets
     assert sum("its constraint is 'contrastive', not the paper's 'adaptive'" in line for line in presets) == 1

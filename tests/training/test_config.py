@@ -198,13 +198,18 @@ def test_without_a_named_preset_the_one_that_fits_the_data_is_used(data_name: st
     assert defaults == compose("shop", "crosscbr", paradigm=paradigm)
 
 
-def test_notes_name_the_preset_and_a_constraint_that_is_not_the_papers(tmp_path: Path) -> None:
+def test_notes_name_the_preset_and_what_is_not_the_papers_method(tmp_path: Path) -> None:
     constraint = "preset youshu-clbr-contrastive: its constraint is 'contrastive', not the paper's 'adaptive'"
+    beyond = "preset youshu-clbr-contrastive: it sets redraw, warm_up, which the paper's method does not have"
     automatic = ", chosen by the name of the data set, Youshu"
     assert preset_notes("bgcn", None, "Youshu") == [f"preset youshu{automatic}"]
     assert preset_notes("bgcn", None, "Youshu", "casr") == [f"preset youshu{automatic}"]
-    assert preset_notes("bgcn", None, "Youshu", "clbr") == [f"preset youshu-clbr-contrastive{automatic}", constraint]
-    assert preset_notes("bgcn", "youshu", "tiny", "clbr") == ["preset youshu-clbr-contrastive", constraint]
+    assert preset_notes("bgcn", None, "Youshu", "clbr") == [
+        f"preset youshu-clbr-contrastive{automatic}",
+        constraint,
+        beyond,
+    ]
+    assert preset_notes("bgcn", "youshu", "tiny", "clbr") == ["preset youshu-clbr-contrastive", constraint, beyond]
     assert preset_notes("crosscbr", "youshu", "tiny", "clbr") == ["preset youshu-clbr"]
     assert preset_notes("bgcn", "none", "Youshu", "clbr") == []
     assert preset_notes("bgcn", None, "tiny", "clbr") == []

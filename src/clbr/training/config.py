@@ -208,7 +208,8 @@ def preset_notes(model: str, preset: str | None, data_name: str = "", paradigm: 
     if paradigm == "clbr" and constraint != PAPER_CONSTRAINT:
         notes.append(f"preset {name}: its constraint is '{constraint}', not the paper's '{PAPER_CONSTRAINT}'")
     beyond = [key for key in BEYOND_PAPER if paradigm == "clbr" and found.views.get(key)]
-    notes += [f"preset {name}: it sets {key}, which the paper does not have" for key in beyond]
+    if beyond:
+        notes.append(f"preset {name}: it sets {', '.join(beyond)}, which the paper's method does not have")
     return notes
 
 

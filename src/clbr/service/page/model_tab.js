@@ -5,6 +5,11 @@ import { button, fill, h } from "/page/dom.js";
 import { markdown } from "/page/markdown.js";
 import { capitalize, count, formatNumber, plural, segmentLabel } from "/page/words.js";
 
+/** What every what-if answer cannot say; nothing for a model that answers none. */
+function caveat(about) {
+  return about.caveat ? [h("h3", {}, "Caveat of what-if answers"), h("p", {}, about.caveat)] : null;
+}
+
 /** Fills the panel, once. */
 export function modelTab(panel, about) {
   fill(panel, h("div.columns.model", {},
@@ -12,7 +17,7 @@ export function modelTab(panel, about) {
       h("h2", {}, "How good it is"), headline(about), metrics(about), reportButton(about),
       h("h3", {}, "What is here"), facts(about)),
     h("article.card.main", { "aria-label": "Model card" },
-      markdown(about.card, 2), h("h3", {}, "Caveat of what-if answers"), h("p", {}, about.caveat))));
+      markdown(about.card, 2), caveat(about))));
   return { show() {}, title: () => null };
 }
 
@@ -51,7 +56,7 @@ function metrics(about) {
   return h("div", {},
     h("h3", {}, "Metrics"),
     h("p.muted", {}, `In percent, ranking all ${plural("bundle")}. `
-      + "The validation pairs chose the training epoch; the test pairs were used for nothing but this."),
+      + "Epochs and settings are chosen on validation pairs, never on test pairs."),
     h("div.scroll", { tabindex: "0", role: "group", "aria-label": "Metrics" },
       h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, names.map(row)))));
 }
