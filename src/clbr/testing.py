@@ -191,7 +191,7 @@ class ModelContract:
             assert not trainable, f"a closed-form model is not trained: {', '.join(trainable)} need requires_grad=False"
             return
         ub, ui = (
-            next(Positives(pairs, shape).epoch(2048, 2, rng))
+            next(Positives(pairs, shape).epoch(2048, 2, rng, with_known=True))
             for pairs, shape in ((dataset.train, graph.ub.shape), (dataset.ui, graph.ui.shape))
         )
         terms = model.losses(graph, Batch(ub, ui), torch_generator(0, "noise"))

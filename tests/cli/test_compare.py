@@ -51,7 +51,7 @@ def test_runs_on_different_data_are_not_compared(run: Run, shop: Path, tmp_path:
 
 def test_models_are_listed_with_their_sizes(run: Run, shop: Path) -> None:
     kinds = {line.split()[0]: line for line in run("models")[1].splitlines()[2:]}
-    assert list(kinds) == list(MODELS) and len(kinds) == 9
+    assert list(kinds) == list(MODELS) and len(kinds) == 10
     for model, kind in {
         "popularity": "closed form",
         "ease": "closed form",

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
+import clbr
 from clbr import InputError, World
 from clbr.counterfactual.config import CASRConfig, ViewsConfig
 from clbr.counterfactual.constraint import adaptive
@@ -256,3 +257,19 @@ def test_settings_without_effect_under_a_constraint_change_no_loss(
     for key, value in others.items():
         same = losses(ViewsConfig.make(settings | {key: value})) == losses(config)
         assert same is (key in ineffective), key
+
+
+def test_views_are_trained_with_the_softmax_objective_too(tiny: World) -> None:
+    """With the view's own choices as positives, their users' other choices are no negatives."""
+    seen: list[dict[str, float]] = []
+    clbr.fit(
+        tiny.dataset,
+        "trilevel",
+        paradigm="clbr",
+        view_positives=True,
+        epochs=1,
+        progress=False,
+        callbacks=lambda epoch, counters: seen.append(epoch.losses),
+    )
+    assert {"softmax", "contrast", "view softmax", "constraint users"} <= set(seen[0])
+    assert all(np.isfinite(list(seen[0].values())))

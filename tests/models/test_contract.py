@@ -51,6 +51,16 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             {"augmentation": "messages", "item_dropout": 0.9},
             {"augmentation": "none"},
             {"bundle_dropout": 0.99, "item_dropout": 0.99, "contents_dropout": 0.99},
+            {"objective": "softmax", "dim": 1},
+        ],
+    },
+    "trilevel": {
+        "train_settings": {"learning_rate": 0.005},
+        "beats_popularity": 1.4,
+        "extreme_settings": [
+            {"temperature": 0.01, "contrastive_weight": 10.0},
+            {"edge_dropout": 0.99},
+            {"objective": "bpr", "contrastive_weight": 0.0, "dim": 1},
         ],
     },
 }

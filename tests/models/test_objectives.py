@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from clbr.models.objectives import bpr, info_nce
+from clbr.models import objectives
+from clbr.models.objectives import bpr, full_softmax, info_nce
 
 
 def test_bpr_worked_out_by_hand() -> None:
@@ -42,3 +43,43 @@ def test_the_gradient_of_info_nce_is_right() -> None:
     one, other = (normalize(torch.randn(6, 4, dtype=torch.float64)).requires_grad_() for _ in range(2))
     counts = torch.tensor([1.0, 2.0, 1.0, 1.0, 3.0, 1.0], dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda a, b: info_nce(a, b, counts, 0.5), (one, other))
+
+
+def examples() -> dict[str, torch.Tensor]:
+    """Five users and six bundles; user 3 has no example, and user 1 has chosen all bundles but one."""
+    draw = torch.Generator().manual_seed(0)
+    users, bundles = (torch.randn(n, 3, generator=draw, dtype=torch.float64).requires_grad_() for n in (5, 6))
+    known = [(0, 1), (0, 2), *((1, bundle) for bundle in range(5)), (2, 5), (3, 0), (4, 3)]
+    rows, positives = torch.tensor([1, 0, 4, 1, 2, 0]), torch.tensor([4, 1, 3, 0, 5, 2])
+    return {"users": users, "bundles": bundles, "rows": rows, "positives": positives, "known": torch.tensor(known)}
+
+
+def plain_softmax(users: torch.Tensor, bundles: torch.Tensor, rows: torch.Tensor, positives: torch.Tensor,
+                  known: torch.Tensor) -> torch.Tensor:  # fmt: skip
+    """The same, written out: cross entropy of each choice against itself and what its user has not chosen."""
+    scores, chosen = users @ bundles.T, {tuple(pair) for pair in known.tolist()}
+    losses = []
+    for row, positive in zip(rows.tolist(), positives.tolist(), strict=True):
+        others = [bundle for bundle in range(len(bundles)) if (row, bundle) not in chosen]
+        losses.append(-torch.log_softmax(scores[row, [positive, *others]], 0)[0])
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("block", [1, 6, 13, 1 << 20])
+def test_full_softmax_is_cross_entropy_without_the_users_other_choices(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objectives, "SOFTMAX_BLOCK", block)
+    given = examples()
+    ours, plain = full_softmax(**given), plain_softmax(**given)
+    torch.testing.assert_close(ours, plain)
+    inputs = (given["users"], given["bundles"])
+    for mine, theirs in zip(torch.autograd.grad(3 * ours, inputs), torch.autograd.grad(3 * plain, inputs), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_full_softmax_is_finite_for_large_scores() -> None:
+    given = examples()
+    given["users"] = (1e4 * given["users"].detach()).requires_grad_()
+    loss = full_softmax(**given)
+    assert loss.isfinite() and torch.autograd.grad(loss, given["users"])[0].isfinite().all()

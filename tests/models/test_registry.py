@@ -44,7 +44,7 @@ def restored() -> Iterator[None]:
 
 
 def test_the_registry_holds_baselines_and_models_in_their_order() -> None:
-    names = ["popularity", "ease", "bprmf", "lightgcn", "dam", "rgcn", "bundlenet", "bgcn", "crosscbr"]
+    names = ["popularity", "ease", "bprmf", "lightgcn", "dam", "rgcn", "bundlenet", "bgcn", "crosscbr", "trilevel"]
     assert list(MODELS) == names
 
 

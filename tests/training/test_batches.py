@@ -74,3 +74,13 @@ def test_batches_of_a_view_are_endless_and_none_without_negatives() -> None:
     assert [next(stream).negatives.shape for _ in range(3)] == [(2, 4)] * 3
     full = Edges(np.array([[0, 0], [0, 1]], np.int32), (2, 2))
     assert view_batches(2, 4, full, np.random.default_rng(0)) is None
+
+
+def test_a_batch_can_hold_all_pairs_of_its_users() -> None:
+    pairs = np.array([[0, 1], [0, 3], [1, 2], [3, 0], [3, 1], [3, 4]], np.int32)
+    positives = Positives(pairs, (4, 5))
+    for batch in positives.epoch(2, 1, np.random.default_rng(0), with_known=True):
+        assert batch.known is not None
+        users = set(batch.users.tolist())
+        assert batch.known.tolist() == [pair for pair in pairs.tolist() if pair[0] in users]
+    assert next(positives.epoch(2, 1, np.random.default_rng(0))).known is None

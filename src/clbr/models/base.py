@@ -12,7 +12,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.objectives import bpr
+from clbr.models.objectives import bpr, full_softmax
 
 SearchSpace = dict[str, list[Any]]
 """The values that a hyperparameter search tries, by setting. A setting that is not listed is not searched."""
@@ -46,10 +46,13 @@ class Triples:
     users: Tensor
     positives: Tensor
     negatives: Tensor
+    known: Tensor | None = None
+    """All training pairs of these users, (m, 2), sorted; for objectives over all bundles."""
 
     def to(self, device: torch.device) -> "Triples":
         """Return the triples on a device."""
-        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device))
+        known = None if self.known is None else self.known.to(device)
+        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known)
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,14 @@ class ModelConfig(Config):
     init: Literal["normal", "xavier"] = Field("xavier", description="initial parameters: N(0, 0.1) or Xavier uniform")
 
 
+class EncoderConfig(ModelConfig):
+    """Settings that every encoder of this package has."""
+
+    objective: Literal["bpr", "softmax"] = Field(
+        "bpr", description="of user-bundle pairs: against sampled negatives, or softmax over all bundles"
+    )
+
+
 class Model(nn.Module, ABC):
     """A model with parameters. The graph is an argument of its methods, never part of its state.
 
@@ -165,6 +176,11 @@ class Model(nn.Module, ABC):
     def learns_items(self) -> bool:
         """Whether its batches must contain user-item triples."""
         return False
+
+    @property
+    def needs_known(self) -> bool:
+        """Whether its batches must contain all training pairs of their users."""
+        return isinstance(self.config, EncoderConfig) and self.config.objective == "softmax"
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw all parameters, in the order of `parameters()`. Vectors (biases) become 0."""
@@ -226,8 +242,14 @@ class Encoder(Model):
         """Compute the embeddings on a graph. With a generator dropout is active (training), without one it is not."""
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """Return the terms of the task loss by name. The default is BPR on user-bundle triples."""
-        return {"bpr": bpr(*embeddings.task_scores("ub", batch.ub))}
+        """Return the terms of the task loss by name: the objective on user-bundle triples."""
+        if not self.needs_known:
+            return {"bpr": bpr(*embeddings.task_scores("ub", batch.ub))}
+        assert batch.ub.known is not None
+        distinct, rows = torch.unique(batch.ub.users, return_inverse=True)
+        users, bundles = embeddings.joined("users").index_select(0, distinct), embeddings.joined("bundles")
+        known = torch.stack([torch.searchsorted(distinct, batch.ub.known[:, 0].contiguous()), batch.ub.known[:, 1]], 1)
+        return {"softmax": full_softmax(users, bundles, rows, batch.ub.positives, known)}
 
     def batch_graph(self, graph: BundleGraph, batch: Batch) -> BundleGraph:
         """Return the graph to encode for one batch. A model that hides the batch's positives overrides this."""

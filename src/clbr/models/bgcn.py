@@ -21,14 +21,14 @@ from clbr.models.base import (
     Batch,
     Embeddings,
     Encoder,
+    EncoderConfig,
     Level,
-    ModelConfig,
     SearchSpace,
 )
 from clbr.models.layers import grow, unit_rows
 
 
-class BGCNConfig(ModelConfig):
+class BGCNConfig(EncoderConfig):
     """Settings of BGCN."""
 
     layers: int = Field(2, ge=1, description="number of convolution layers on each level")

@@ -7,10 +7,10 @@ from torch import nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import Embeddings, Encoder, EncoderConfig, Level
 
 
-class BPRMFConfig(ModelConfig):
+class BPRMFConfig(EncoderConfig):
     """Settings of BPRMF."""
 
 

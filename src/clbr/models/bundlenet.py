@@ -20,8 +20,8 @@ from clbr.models.base import (
     Batch,
     Embeddings,
     Encoder,
+    EncoderConfig,
     Level,
-    ModelConfig,
     SearchSpace,
 )
 from clbr.models.layers import dropout
@@ -29,7 +29,7 @@ from clbr.models.objectives import bpr
 from clbr.models.rgcn import Nodes, RelationalLayer
 
 
-class BundleNetConfig(ModelConfig):
+class BundleNetConfig(EncoderConfig):
     """Settings of BundleNet."""
 
     layers: int = Field(2, ge=1, description="number of convolution layers")

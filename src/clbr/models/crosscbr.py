@@ -19,15 +19,15 @@ from clbr.models.base import (
     Batch,
     Embeddings,
     Encoder,
+    EncoderConfig,
     Level,
-    ModelConfig,
     SearchSpace,
 )
 from clbr.models.layers import directed_edge_dropout, dropout, unit_rows
 from clbr.models.objectives import info_nce
 
 
-class CrossCBRConfig(ModelConfig):
+class CrossCBRConfig(EncoderConfig):
     """Settings of CrossCBR."""
 
     layers: int = Field(1, ge=1, description="number of propagation layers on each level")

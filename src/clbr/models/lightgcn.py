@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, Level, ModelConfig, SearchSpace
+from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
 
 
-class LightGCNConfig(ModelConfig):
+class LightGCNConfig(EncoderConfig):
     """Settings of LightGCN."""
 
     layers: int = Field(2, ge=1, description="number of propagation layers over user-bundle")

@@ -22,6 +22,7 @@ from clbr.models.ease import EASE
 from clbr.models.lightgcn import LightGCN
 from clbr.models.popularity import Popularity
 from clbr.models.rgcn import RGCN
+from clbr.models.trilevel import TriLevel
 
 MODELS: dict[str, type[Model]] = {
     "popularity": Popularity,
@@ -33,6 +34,7 @@ MODELS: dict[str, type[Model]] = {
     "bundlenet": BundleNet,
     "bgcn": BGCN,
     "crosscbr": CrossCBR,
+    "trilevel": TriLevel,
 }
 
 OWN_MODELS = "CLBR_MODELS"

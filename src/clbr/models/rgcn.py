@@ -15,14 +15,14 @@ from torch.nn.functional import relu
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.graph.operators import Matrix
-from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Embeddings, Encoder, Level, ModelConfig, SearchSpace
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
 from clbr.models.layers import dropout
 
 Nodes = tuple[Tensor, Tensor, Tensor]
 """The vectors of users, bundles and items."""
 
 
-class RGCNConfig(ModelConfig):
+class RGCNConfig(EncoderConfig):
     """Settings of RGCN."""
 
     layers: int = Field(2, ge=1, description="number of convolution layers")

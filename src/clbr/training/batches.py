@@ -28,7 +28,7 @@ class Negatives:
     """
 
     def __init__(self, pairs: Pairs, shape: tuple[int, int]) -> None:
-        self.width = shape[1]
+        self.width, self.rights = shape[1], pairs[:, 1]
         self.pointers = row_pointers(pairs[:, 0], shape[0])
         self.missing = self.width - np.diff(self.pointers)
         position = np.arange(len(pairs)) - self.pointers[pairs[:, 0]]
@@ -38,6 +38,13 @@ class Negatives:
         """Draw `count` right nodes for each left node, (n, count). Each left node must miss at least one."""
         index = np.floor(rng.random((len(lefts), count)) * self.missing[lefts][:, None]).astype(np.int64)
         return self.nth_missing(lefts[:, None], index)
+
+    def known(self, lefts: Ids) -> Ids:
+        """Return all pairs of these distinct, sorted left nodes, (m, 2), sorted."""
+        lengths = self.pointers[lefts + 1] - self.pointers[lefts]
+        rows = np.repeat(lefts, lengths)
+        offset = np.arange(len(rows)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.stack([rows, self.rights[self.pointers[rows] + offset]], axis=1)
 
     def nth_missing(self, lefts: Ids, index: Ids) -> Ids:
         """Return the right node at position `index`, from 0, among those that the left node misses."""
@@ -59,9 +66,17 @@ class Positives:
         return len(self.pairs)
 
     def epoch(
-        self, size: int, negatives: int, rng: np.random.Generator, hard: "HardNegatives | None" = None
+        self,
+        size: int,
+        negatives: int,
+        rng: np.random.Generator,
+        hard: "HardNegatives | None" = None,
+        with_known: bool = False,
     ) -> Iterator[Triples]:
-        """Yield all pairs once, in random order, each with its negatives; with `hard` some of these are hard."""
+        """Yield all pairs once, in random order, each with its negatives; with `hard` some of these are hard.
+
+        `with_known` adds all pairs of a batch's users.
+        """
         pairs = self.pairs[rng.permutation(len(self.pairs))]
         if hard is None:
             drawn = self.negatives.draw(pairs[:, 0], negatives, rng)
@@ -70,18 +85,23 @@ class Positives:
         for start in range(0, len(pairs), size):
             chunk = slice(start, start + size)
             users, positives = torch.from_numpy(pairs[chunk, 0]), torch.from_numpy(pairs[chunk, 1])
-            yield Triples(users, positives, torch.from_numpy(drawn[chunk]))
+            known = torch.from_numpy(self.negatives.known(np.unique(pairs[chunk, 0]))) if with_known else None
+            yield Triples(users, positives, torch.from_numpy(drawn[chunk]), known)
 
-    def endless(self, size: int, negatives: int, rng: np.random.Generator) -> Iterator[Triples]:
+    def endless(
+        self, size: int, negatives: int, rng: np.random.Generator, with_known: bool = False
+    ) -> Iterator[Triples]:
         """Yield the batches of one epoch after another, without end."""
         while True:
-            yield from self.epoch(size, negatives, rng)
+            yield from self.epoch(size, negatives, rng, with_known=with_known)
 
 
-def view_batches(size: int, negatives: int, edges: Edges, rng: np.random.Generator) -> Iterator[Triples] | None:
+def view_batches(
+    size: int, negatives: int, edges: Edges, rng: np.random.Generator, with_known: bool = False
+) -> Iterator[Triples] | None:
     """Return endless batches of a view's own user-bundle edges; None if no negatives are left for any of them."""
     positives = Positives(edges.pairs, edges.shape)
-    return positives.endless(size, negatives, rng) if positives else None
+    return positives.endless(size, negatives, rng, with_known) if positives else None
 
 
 class HardNegatives:

@@ -225,7 +225,8 @@ def prepare(
         return selection_embeddings(folder, dataset)
 
     relations = find_model(config.model).relations
-    batches = partial(view_batches, config.train.batch_size, config.train.negatives)
+    with_known = config.settings.get("objective") == "softmax"
+    batches = partial(view_batches, config.train.batch_size, config.train.negatives, with_known=with_known)
     preparation = Preparation(folder, dataset, relations, config.seed, batches, find_embeddings)
     return find_strategy(config.paradigm).prepare(config.views, preparation)
 

@@ -1,0 +1,101 @@
+"""TriLevel: three graphs, three levels, one softmax over all bundles.
+
+A level is one round of propagation over one graph, as in CrossCBR (Ma et al., KDD 2022): x0 + the row-normalised A x0.
+
+    item      users and items over user-item; a bundle is the mean of its items
+    bundle    users and bundles over user-bundle
+    contents  bundles and items over bundle-item; a user is the mean of the user's items
+
+The levels share one table each of user, bundle and item vectors, and a score is the sum of the levels' inner products.
+The third level is where a bundle's contents meet its own vector: it serves bundles that few users chose. A contrastive
+loss between each two levels makes a node recognisable from one level to another, and edge dropout keeps the model from
+relying on single edges. The softmax compares a choice with all bundles instead of one sampled negative.
+"""
+
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from clbr.data.pairs import Relation
+from clbr.graph.graph import BundleGraph, Edges
+from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.layers import directed_edge_dropout, unit_rows
+from clbr.models.objectives import info_nce
+
+
+class TriLevelConfig(EncoderConfig):
+    """Settings of TriLevel."""
+
+    objective: Literal["bpr", "softmax"] = Field("softmax", description="of user-bundle pairs")
+    contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
+    temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
+    edge_dropout: float = Field(0.4, ge=0, lt=1, description="share of edges left out in an epoch, per direction")
+
+
+class TriLevel(Encoder):
+    """Item, bundle and contents level, kept together by contrast."""
+
+    config_class = TriLevelConfig
+    citation = "clbr, after Ma et al., KDD 2022"
+    relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
+        "contrastive_weight": [0.04, 0.1, 0.2, 0.4],
+        "temperature": [0.1, 0.15, 0.2, 0.25, 0.3],
+        "edge_dropout": [0.0, 0.2, 0.3, 0.4, 0.5],
+    }
+    config: TriLevelConfig
+
+    def __init__(self, config: TriLevelConfig, users: int, bundles: int, items: int) -> None:
+        super().__init__(config)
+        self.users = nn.Parameter(torch.empty(users, config.dim))
+        self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
+        self.items = nn.Parameter(torch.empty(items, config.dim))
+
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """Return the user-bundle relation for the bundle level, and those with items for the others."""
+        return ("ub",) if level == "bundle" else ("ui", "bi")
+
+    def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
+        """Drop edges once an epoch, each direction of an edge on its own."""
+        rate = self.config.edge_dropout
+        dropped = {name: directed_edge_dropout(graph.edges(name), rate, generator) for name in self.relations}
+        return graph.replaced(**dropped)
+
+    def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
+        """Propagate once over each graph."""
+        users, items = _propagate(graph.ui, self.users, self.items)  # (U, d), (I, d)
+        chosen_users, bundles = _propagate(graph.ub, self.users, self.bundles)  # (U, d), (B, d)
+        contents, content_items = _propagate(graph.bi, self.bundles, self.items)  # (B, d), (I, d)
+        return Embeddings(
+            {
+                "item": Level(users, graph.bi.mean @ items, items),
+                "bundle": Level(chosen_users, bundles),
+                "contents": Level(graph.ui.mean @ content_items, contents, content_items),
+            }
+        )
+
+    def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
+        """Return the objective, and the contrast between the levels for the batch's users and positives."""
+        losses = super().task_losses(embeddings, batch)
+        if self.config.contrastive_weight:
+            users = self._contrast([level.users for level in embeddings.levels.values()], batch.ub.users)
+            bundles = self._contrast([level.bundles for level in embeddings.levels.values()], batch.ub.positives)
+            losses["contrast"] = self.config.contrastive_weight * (users + bundles) / 2
+        return losses
+
+    def _contrast(self, levels: list[Tensor], nodes: Tensor) -> Tensor:
+        """Return the mean InfoNCE over each two levels."""
+        distinct, counts = torch.unique(nodes, return_counts=True)
+        unit = [unit_rows(level.index_select(0, distinct)) for level in levels]
+        weights = counts.to(unit[0].dtype)
+        terms = [info_nce(one, other, weights, self.config.temperature) for one, other in combinations(unit, 2)]
+        return torch.stack(terms).mean()
+
+
+def _propagate(edges: Edges, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x0 + the row-normalised A x0 of both sides."""
+    return left + unit_rows(edges.symmetric @ right), right + unit_rows(edges.back_symmetric @ left)
