@@ -161,7 +161,7 @@ class Artifact:
             raise InputError(f"{self.folder / WEIGHTS}: not the weights of {about.model} ({error})") from None
         return model.requires_grad_(False).eval()
 
-    @property
+    @cached_property
     def supports_whatif(self) -> bool:
         """Whether edits of the graph change what it recommends."""
         return bool(self.about.levels) and bool(find_model(self.about.model).relations)

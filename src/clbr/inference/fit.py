@@ -48,9 +48,10 @@ def fit(
     """
     if threads is not None:
         threads = whole_number(threads, "threads")
-    called = [callbacks] if callable(callbacks) else list(callbacks)
+    called = [callbacks] if callable(callbacks) else list(callbacks or ())
     if not all(callable(callback) for callback in called):
         raise InputError("callbacks: expected a function, or a list of functions (epoch, counters)", "callbacks")
+    _check_names(model=model, paradigm=paradigm, preset=preset or "none")
     use_threads(threads)
     dataset = as_dataset(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
@@ -71,3 +72,10 @@ def fit(
         hooks = display.callbacks(on_epoch=on_epoch, should_stop=lambda: stopped)
         start(folder, config, dataset, hooks, device, Path(selection) if selection else None)
         return Recommender(run_artifact(folder, dataset), dataset)
+
+
+def _check_names(**names: object) -> None:
+    """Raise an error for a name that is no text."""
+    for argument, name in names.items():
+        if not isinstance(name, str):
+            raise InputError(f"{argument} = {name!r:.60}: expected a name", argument)
