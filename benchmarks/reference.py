@@ -96,6 +96,14 @@ def info_nce(one: Tensor, other: Tensor, nodes: Tensor, temperature: float) -> T
     return F.cross_entropy(one @ other.T / temperature, torch.arange(len(nodes)))
 
 
+def softmax(users: Tensor, bundles: Tensor, train_mask: Tensor, triples: Triples) -> Tensor:
+    """Return the cross entropy of each pair against all bundles that its user has not chosen, as one matrix."""
+    scores = users[triples.users] @ bundles.T  # (n, bundles)
+    chosen = train_mask[triples.users].bool()
+    chosen[torch.arange(len(chosen)), triples.positives] = False
+    return F.cross_entropy(scores.masked_fill(chosen, -torch.inf), triples.positives)
+
+
 def evaluation(vectors: Vectors, train_mask: Tensor, relevant: Tensor, users: Tensor, size: int = 2048) -> dict:
     """Return recall and NDCG at 20 and 40. `train_mask` and `relevant` are dense, users x bundles."""
     discounts, sums = 1 / torch.log2(torch.arange(2, 42).float()), {}

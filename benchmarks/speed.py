@@ -30,6 +30,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.models.base import Batch, Model, Triples
 from clbr.models.crosscbr import CrossCBR, CrossCBRConfig
 from clbr.models.layers import grow, unit_rows
+from clbr.models.objectives import softmax_loss
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate
@@ -118,6 +119,24 @@ def contrastive(graph: BundleGraph, batch: Triples) -> Implementations:
     return {"engine": forward_and_backward(tables, ours), "reference": forward_and_backward(tables, other)}
 
 
+def softmax(dataset: BundleDataset, graph: BundleGraph) -> Implementations:
+    """Softmax over all bundles for a batch of whole users, vectors of three levels of 64. The dense mask is given."""
+    positives = Positives(dataset.train, graph.ub.shape)
+    batch = next(positives.epoch(TrainConfig().batch_size, 1, generator(SEED, "softmax"), compared=graph.bundles))
+    assert batch.known is not None
+    distinct, rows = torch.unique(batch.users, return_inverse=True)
+    known = torch.stack([torch.searchsorted(distinct, batch.known[:, 0].contiguous()), batch.known[:, 1]], dim=1)
+    train_mask = torch.from_numpy(reference.incidence(dataset.train, *graph.ub.shape).toarray())
+    tables = vectors(graph.users, graph.bundles, width=192)
+    theirs = partial(reference.softmax, train_mask=train_mask, triples=batch)
+
+    def ours(users: Tensor, bundles: Tensor) -> Tensor:
+        return softmax_loss(users.index_select(0, distinct), bundles, rows, batch.positives, known)
+
+    torch.testing.assert_close(ours(*tables), theirs(*tables), rtol=1e-4, atol=0)
+    return {"engine": forward_and_backward(tables, ours), "reference": forward_and_backward(tables, theirs)}
+
+
 def growing(graph: BundleGraph) -> Implementations:
     """BGCN's layer after the matrix products: activation, concatenation with its input, dropout, unit rows."""
     rows, noise = graph.users + graph.items, torch_generator(SEED, "noise")
@@ -190,18 +209,19 @@ def show_parts(dataset: BundleDataset, repeats: int) -> None:
         f"propagation over UI, {2 * len(dataset.ui):,} entries": lambda: propagation(dataset, graph),
         f"negatives of an epoch, {len(dataset.train):,}": lambda: negatives(dataset, graph),
         f"InfoNCE of a batch of {len(batch.users):,}, forward and backward": lambda: contrastive(graph, batch),
+        "softmax over all bundles, a batch, forward and backward": lambda: softmax(dataset, graph),
         "BGCN layer, users and items, forward and backward": lambda: growing(graph),
         "row normalisation, forward and backward": lambda: normalising(graph),
         "step of Adam, BGCN": lambda: stepping(dataset),
         "evaluation on validation": lambda: evaluating(dataset, graph),
     }
-    print(f"{'part':50}{'engine ms':>12}{'reference ms':>14}{'ratio':>8}")
+    print(f"{'part':57}{'engine ms':>12}{'reference ms':>14}{'ratio':>8}")
     for name, make in parts.items():
         seconds = median_seconds(make(), repeats)
         ours = seconds.pop("engine")
         for other, theirs in seconds.items():
             label = name if other == "reference" else f"  compared with {other}"
-            print(f"{label:50}{ours * 1e3:12.2f}{theirs * 1e3:14.2f}{theirs / ours:8.1f}", flush=True)
+            print(f"{label:57}{ours * 1e3:12.2f}{theirs * 1e3:14.2f}{theirs / ours:8.1f}", flush=True)
 
 
 def same_loss(name: str, run: RunConfig, dataset: BundleDataset, graph: BundleGraph) -> str:
@@ -266,6 +286,21 @@ def compare_epochs(name: str, dataset: BundleDataset, rounds: int, timed: int) -
     return median(ours), median(theirs), verdict
 
 
+def epochs_in_turn(names: list[str], dataset: BundleDataset, rounds: int) -> dict[str, float]:
+    """Return the median seconds of an epoch of each model, with its evaluation on validation."""
+    engines, seconds = {}, {name: list[float]() for name in names}
+    for name in names:
+        run = compose(dataset.name, name, preset="youshu", changes={"epochs": rounds + 1}, seed=SEED)
+        model = make_model(name, run.settings, dataset, torch_generator(SEED, "model"))
+        engines[name] = train(model, make_optimizer(model, run.train), dataset, run.train, SEED)
+    for round_ in range(rounds + 1):
+        for name, engine in engines.items():
+            epoch = next(engine)
+            if round_:  # the first round is to warm up
+                seconds[name].append(epoch.seconds)
+    return {name: median(values) for name, values in seconds.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", help="a data folder")
@@ -284,6 +319,11 @@ def main() -> None:
     for name in options.models.split(","):
         ours, theirs, verdict = compare_epochs(name, dataset, rounds=1 if options.quick else 5, timed=timed)
         print(f"{name:12}{ours:12.3f}{theirs:14.3f}{theirs / ours:8.1f}   {verdict}", flush=True)
+    print("\nAn epoch with its evaluation on validation, models of the package in turn.")
+    print(f"{'model':12}{'engine s':>12}{'to crosscbr':>14}")
+    seconds = epochs_in_turn(["crosscbr", "trilevel"], dataset, rounds=1 if options.quick else 7)
+    for name, value in seconds.items():
+        print(f"{name:12}{value:12.3f}{value / seconds['crosscbr']:14.1f}", flush=True)
 
 
 if __name__ == "__main__":

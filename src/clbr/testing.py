@@ -190,10 +190,8 @@ class ModelContract:
         if isinstance(model, ClosedForm):
             assert not trainable, f"a closed-form model is not trained: {', '.join(trainable)} need requires_grad=False"
             return
-        ub, ui = (
-            next(Positives(pairs, shape).epoch(2048, 2, rng, with_known=True))
-            for pairs, shape in ((dataset.train, graph.ub.shape), (dataset.ui, graph.ui.shape))
-        )
+        ub = next(Positives(dataset.train, graph.ub.shape).epoch(2048, 2, rng, compared=model.compared))
+        ui = next(Positives(dataset.ui, graph.ui.shape).epoch(2048, 2, rng))
         terms = model.losses(graph, Batch(ub, ui), torch_generator(0, "noise"))
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         without = [name for name, values in trainable.items() if values.grad is None or not values.grad.any()]

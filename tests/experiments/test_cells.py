@@ -1,11 +1,12 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from clbr import BundleDataset, InputError
 from clbr.counterfactual.config import CASRConfig, ViewsConfig
 from clbr.experiments.cells import expand, select, with_selection_cells
-from clbr.experiments.spec import Spec
+from clbr.experiments.spec import Spec, read_spec
 from invented import cells, spec
 
 
@@ -69,6 +70,17 @@ def test_a_specification_can_do_without_a_preset(small: BundleDataset) -> None:
         first, *_ = expand(spec(models=["bgcn"], preset=preset), "x", "f", "Youshu")
         rates.append(first.cell.config.train.learning_rate)
     assert rates == [0.003, 0.003, 0.001]
+
+
+def test_a_variant_can_have_a_preset_file_for_each_model(small: BundleDataset, tmp_path: Path) -> None:
+    for model, rate in (("bprmf", 0.02), ("lightgcn", 0.03)):
+        (tmp_path / f"{model}-tuned.toml").write_text(f"[train]\nlearning_rate = {rate}\n")
+    (tmp_path / "spec.toml").write_text(
+        'title = "t"\nmodels = ["bprmf", "lightgcn"]\nseeds = 1\npreset = "none"\n[variants.plain]\n'
+        '[variants.tuned]\npreset = "{model}-tuned.toml"\n'
+    )
+    rates = [one.cell.config.train.learning_rate for one in cells(read_spec(tmp_path / "spec.toml"), small)]
+    assert rates == [0.001, 0.02, 0.001, 0.03]
 
 
 def test_a_selection_cell_comes_once_and_before_the_cells_that_need_it(small: BundleDataset) -> None:

@@ -47,7 +47,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD + "vary = [{ learning_rate = [] }]", "vary has no values for 'learning_rate'"),
         (GOOD.replace("[variants", "seedz = 3\n[variants"), "unknown key 'seedz', did you mean 'seeds'?"),
         (GOOD + "setings = {}", "unknown key 'variants.original.setings', did you mean 'settings'?"),
-        (GOOD + "zzz = {}", "unknown key 'variants.original.zzz', known: models, paradigm, settings, vary"),
+        (GOOD + "zzz = {}", "unknown key 'variants.original.zzz', known: models, paradigm, preset, settings, vary"),
         (
             GOOD + "vary = [{ 'tau+' = [0.1] }]",
             "variants.original: vary has the key 'tau+': expected a setting's name on each side of the +",
@@ -67,6 +67,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD.replace('["lightgcn"]', "[]"), "models"),
         (GOOD.replace("[variants", "seeds = 0\n[variants"), "seeds = 0"),
         (GOOD.replace("[variants", 'reference = "orignal"\n[variants'), "did you mean 'original'?"),
+        (GOOD.replace("[variants", 'reference_model = "ligtgcn"\n[variants'), "did you mean 'lightgcn'?"),
         (GOOD.replace("[variants", 'figure = "lines"\n[variants'), "shows varied settings: add vary to a variant"),
         (
             GOOD.replace("[variants", 'figure = "surface"\n[variants') + "vary = [{ learning_rate = [0.1] }]",

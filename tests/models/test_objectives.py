@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from clbr.models import objectives
-from clbr.models.objectives import bpr, full_softmax, info_nce
+from clbr.models.objectives import TopK, bpr, info_nce, softmax_loss
 
 
 def test_bpr_worked_out_by_hand() -> None:
@@ -66,20 +68,80 @@ def plain_softmax(users: torch.Tensor, bundles: torch.Tensor, rows: torch.Tensor
 
 
 @pytest.mark.parametrize("block", [1, 6, 13, 1 << 20])
-def test_full_softmax_is_cross_entropy_without_the_users_other_choices(
-    block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_softmax_is_cross_entropy_without_the_users_other_choices(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objectives, "SOFTMAX_BLOCK", block)
     given = examples()
-    ours, plain = full_softmax(**given), plain_softmax(**given)
+    ours, plain = softmax_loss(**given), plain_softmax(**given)
     torch.testing.assert_close(ours, plain)
     inputs = (given["users"], given["bundles"])
     for mine, theirs in zip(torch.autograd.grad(3 * ours, inputs), torch.autograd.grad(3 * plain, inputs), strict=True):
         torch.testing.assert_close(mine, theirs)
 
 
-def test_full_softmax_is_finite_for_large_scores() -> None:
+def test_softmax_is_finite_for_large_scores() -> None:
     given = examples()
     given["users"] = (1e4 * given["users"].detach()).requires_grad_()
-    loss = full_softmax(**given)
+    loss = softmax_loss(**given)
     assert loss.isfinite() and torch.autograd.grad(loss, given["users"])[0].isfinite().all()
+
+
+@pytest.mark.parametrize("block", [1, 8, 1 << 20])
+def test_a_sampled_softmax_inflates_the_sum_over_the_sampled_negatives(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objectives, "SOFTMAX_BLOCK", block)
+    given = examples()
+    sample = torch.tensor([0, 2, 3, 5])
+    ours = softmax_loss(**given, sample=sample)
+    # By row: the sampled negatives, and how many negatives there are for each of them.
+    negatives = {0: ([0, 3, 5], 4 / 3), 1: ([5], 1 / 1), 2: ([0, 2, 3], 5 / 3), 4: ([0, 2, 5], 5 / 3)}
+    scores, terms = given["users"] @ given["bundles"].T, []
+    for row, positive in zip(given["rows"].tolist(), given["positives"].tolist(), strict=True):
+        columns, each = negatives[row]
+        terms.append(torch.log1p(each * scores[row, columns].exp().sum() / scores[row, positive].exp()))
+    plain = torch.stack(terms).mean()
+    torch.testing.assert_close(ours, plain)
+    inputs = (given["users"], given["bundles"])
+    for mine, theirs in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_sample_of_all_bundles_gives_the_exact_softmax() -> None:
+    given = examples()
+    torch.testing.assert_close(softmax_loss(**given, sample=torch.arange(6)), softmax_loss(**given))
+
+
+def test_a_user_who_has_chosen_the_whole_sample_adds_nothing() -> None:
+    given = examples()
+    one = given["rows"] == 1
+    given["rows"], given["positives"] = given["rows"][one], given["positives"][one]
+    loss = softmax_loss(**given, sample=torch.tensor([0, 1, 4]))
+    assert loss == 0
+    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (given["users"], given["bundles"])))
+
+
+@pytest.mark.parametrize("block", [1, 1 << 20])
+def test_slk_weighs_a_pair_by_its_distance_from_the_kth_score(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objectives, "SOFTMAX_BLOCK", block)
+    given = examples()
+    ours = softmax_loss(**given, top=TopK(2, 0.5))
+    scores, chosen, terms = given["users"] @ given["bundles"].T, set(map(tuple, given["known"].tolist())), []
+    for row, positive in zip(given["rows"].tolist(), given["positives"].tolist(), strict=True):
+        others = [bundle for bundle in range(6) if (row, bundle) not in chosen]
+        second = sorted(scores[row].tolist())[-2]
+        weight = 1 / (1 + math.exp((second - scores[row, positive].item()) / 0.5))
+        terms.append(-weight * torch.log_softmax(scores[row, [positive, *others]], 0)[0])
+    plain = torch.stack(terms).mean()
+    torch.testing.assert_close(ours, plain)
+    inputs = (given["users"], given["bundles"])
+    for mine, theirs in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(plain, inputs), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_k_shrinks_with_the_sample_and_is_at_most_the_number_of_bundles() -> None:
+    given = examples()
+    sample = torch.tensor([0, 2, 3])
+    assert softmax_loss(**given, sample=sample, top=TopK(2, 1.0)) == softmax_loss(
+        **given, sample=sample, top=TopK(1, 1.0)
+    )
+    assert softmax_loss(**given, top=TopK(6, 1.0)) == softmax_loss(**given, top=TopK(100, 1.0))

@@ -1,5 +1,8 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,11 +79,30 @@ def test_batches_of_a_view_are_endless_and_none_without_negatives() -> None:
     assert view_batches(2, 4, full, np.random.default_rng(0)) is None
 
 
-def test_a_batch_can_hold_all_pairs_of_its_users() -> None:
+def test_batches_can_hold_whole_users() -> None:
     pairs = np.array([[0, 1], [0, 3], [1, 2], [3, 0], [3, 1], [3, 4]], np.int32)
     positives = Positives(pairs, (4, 5))
-    for batch in positives.epoch(2, 1, np.random.default_rng(0), with_known=True):
-        assert batch.known is not None
-        users = set(batch.users.tolist())
-        assert batch.known.tolist() == [pair for pair in pairs.tolist() if pair[0] in users]
+    batches = list(positives.epoch(4, 1, np.random.default_rng(0), compared=5))
+    users = torch.cat([batch.users for batch in batches]).tolist()
+    seen = sorted(zip(users, torch.cat([batch.positives for batch in batches]).tolist(), strict=True))
+    assert seen == [tuple(pair) for pair in pairs.tolist()]
+    assert sum(one != other for one, other in pairwise(users)) == 2  # a user's pairs are together
+    for batch in batches:
+        assert batch.known is not None and batch.sample is None and batch.negatives.shape == (len(batch.users), 0)
+        assert batch.known.tolist() == [pair for pair in pairs.tolist() if pair[0] in batch.users]
     assert next(positives.epoch(2, 1, np.random.default_rng(0))).known is None
+
+
+def test_users_come_in_another_order_in_another_epoch() -> None:
+    positives = Positives(np.stack([np.arange(9), np.zeros(9)], 1).astype(np.int32), (9, 2))
+    orders = {
+        tuple(next(positives.epoch(9, 1, np.random.default_rng(seed), compared=2)).users.tolist()) for seed in range(5)
+    }
+    assert len(orders) == 5
+
+
+def test_bundles_to_compare_with_are_sampled_where_there_are_more() -> None:
+    positives = Positives(np.array([[0, 1], [1, 2]], np.int32), (2, 50))
+    samples = [batch.sample for batch in positives.epoch(1, 1, np.random.default_rng(0), compared=7)]
+    assert [len(set(sample.tolist())) for sample in samples if sample is not None] == [7, 7]
+    assert all(sample is not None and sample.tolist() == sorted(sample.tolist()) for sample in samples)

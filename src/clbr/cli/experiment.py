@@ -175,7 +175,9 @@ def _print_notes(plan: Plan) -> None:
     for spec, cells in plan.parts:
         for one in cells:
             config = one.cell.config
-            found = preset_notes(one.model, spec.preset, plan.dataset.name, config.paradigm)
+            found = preset_notes(
+                one.model, spec.preset_of(one.model, spec.variants[one.variant]), plan.dataset.name, config.paradigm
+            )
             if config.views and config.views.constraint == PAPER_CONSTRAINT:  # the variant sets it
                 found = found[:1]
             notes |= dict.fromkeys(f"{one.model}: {note}" for note in found)

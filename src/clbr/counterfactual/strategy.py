@@ -26,8 +26,8 @@ from clbr.rng import generator, torch_generator
 
 Losses = Callable[[Batch], dict[str, Tensor]]
 """The terms of the loss on a batch, by name."""
-Batches = Callable[[Edges, np.random.Generator], Iterator[Triples] | None]
-"""Endless batches of a graph's user-bundle edges with negatives; None if every user of an edge has all bundles."""
+Batches = Callable[[Edges, np.random.Generator, int], Iterator[Triples] | None]
+"""Endless batches of a graph's user-bundle edges (see `Positives.epoch`); None if no edge's user misses a bundle."""
 
 # The paper's ratios and weights, and smaller ones: few edits under a small constraint do best.
 RATIOS = [0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
@@ -164,7 +164,7 @@ class CLBR(Strategy):
         config, view_graph = self.config, self.view_graph(graph, epoch)
         augmented, augmented_view = model.epoch_graph(graph, noise), model.epoch_graph(view_graph, noise)
         warm_up = min(1.0, epoch / config.warm_up) if config.warm_up else 1.0
-        view_batches = self._view_batches(view_graph, epoch) if config.view_positives else None
+        view_batches = self._view_batches(model, view_graph, epoch) if config.view_positives else None
 
         def losses(batch: Batch) -> dict[str, Tensor]:
             factual = model.encode(model.batch_graph(augmented, batch), noise)
@@ -214,8 +214,8 @@ class CLBR(Strategy):
             self.graphs[index] = self.views[index].apply(graph)
         return self.graphs[index]
 
-    def _view_batches(self, view: BundleGraph, epoch: int) -> Iterator[Triples]:
-        batches = self.batches(view.ub, generator(self.seed, "view choices", str(epoch)))
+    def _view_batches(self, model: Model, view: BundleGraph, epoch: int) -> Iterator[Triples]:
+        batches = self.batches(view.ub, generator(self.seed, "view choices", str(epoch)), model.compared)
         if batches is None:
             raise InputError(
                 f"epoch {epoch}: in its view every user with a bundle has all bundles, so no negatives are left; "

@@ -91,7 +91,7 @@ def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[Vari
                         config = compose(
                             data,
                             model,
-                            preset=spec.preset,
+                            preset=spec.preset_of(model, variant),
                             data_name=data_name,
                             changes=changes,
                             seed=seed,

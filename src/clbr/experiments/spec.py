@@ -29,6 +29,7 @@ class Variant(Config):
         default_factory=list, description="tables of values: all combinations within one table; a+b sets both"
     )
     models: list[str] | None = Field(None, min_length=1, description="the models with this variant; left out: all")
+    preset: str | None = Field(None, description="preset of this variant; left out: that of the specification")
 
     @model_validator(mode="after")
     def _check_variant(self) -> Self:
@@ -69,6 +70,9 @@ class Spec(Config):
     reference: str | None = Field(
         None, description="the variant that the others are tested against; left out: the first"
     )
+    reference_model: str | None = Field(
+        None, description="the model that all others are tested against; left out: each against its own reference"
+    )
     metrics: list[Headline] = Field(
         default_factory=lambda: list(HEADLINE), min_length=1, description="metrics on test that the report shows"
     )
@@ -79,7 +83,9 @@ class Spec(Config):
         None, description="table of the CLBR paper to compare with"
     )
     preset: str | None = Field(
-        None, description="preset of every model; left out: the one for the data set, if there is one; none: no preset"
+        None,
+        description="preset of every model, a name, none or a file ({model} stands for the model's name, a relative"
+        " path starts at the specification); left out: the one for the data set, if there is one",
     )
 
     @model_validator(mode="after")
@@ -94,16 +100,29 @@ class Spec(Config):
         if self.reference is not None and self.reference not in self.variants:
             hint = nearest(self.reference, list(self.variants))
             raise ValueError(f"the reference '{self.reference}' is not a variant, {hint}")
+        if self.reference_model is not None and self.reference_model not in self.models:
+            hint = nearest(self.reference_model, self.models)
+            raise ValueError(f"the reference_model '{self.reference_model}' is not one of the models, {hint}")
         if self.figure in ("lines", "surface") and not any(variant.vary for variant in variants):
             raise ValueError(f"figure '{self.figure}' shows varied settings: add vary to a variant")
         if self.figure == "surface" and not any(len(table) == 2 for variant in variants for table in variant.vary):
             raise ValueError("figure 'surface' shows two varied settings: add a table with two settings to vary")
         return self
 
+    def preset_of(self, model: str, variant: Variant) -> str | None:
+        """Return the preset of a model under a variant, as `compose` takes it."""
+        preset = variant.preset or self.preset
+        return preset.replace("{model}", model) if preset else None
+
     @property
     def reference_variant(self) -> str:
         """The variant that the others are tested against."""
         return self.reference or next(iter(self.variants))
+
+    @property
+    def reference_label(self) -> str:
+        """What captions call the reference."""
+        return self.reference_model or self.reference_variant
 
 
 def _check_distinct(what: str, values: Sequence[Any]) -> None:
@@ -120,4 +139,16 @@ def read_spec(path: Path) -> Spec:
     with found_in(path):
         for model in spec.models:
             find_model(model)
-    return spec
+    return _with_presets_from(path.parent, spec)
+
+
+def _with_presets_from(folder: Path, spec: Spec) -> Spec:
+    """Return the specification with its preset files as paths that start at `folder`."""
+
+    def located(preset: str | None) -> str | None:
+        return str(folder / preset) if preset and preset.endswith(".toml") else preset
+
+    variants = {
+        name: variant.model_copy(update={"preset": located(variant.preset)}) for name, variant in spec.variants.items()
+    }
+    return spec.model_copy(update={"preset": located(spec.preset), "variants": variants})

@@ -12,7 +12,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.objectives import bpr, full_softmax
+from clbr.models.objectives import TopK, bpr, softmax_loss
 
 SearchSpace = dict[str, list[Any]]
 """The values that a hyperparameter search tries, by setting. A setting that is not listed is not searched."""
@@ -47,12 +47,14 @@ class Triples:
     positives: Tensor
     negatives: Tensor
     known: Tensor | None = None
-    """All training pairs of these users, (m, 2), sorted; for objectives over all bundles."""
+    """All training pairs of these users, (m, 2), sorted; for objectives that compare with all bundles."""
+    sample: Tensor | None = None
+    """The bundles to compare with, sorted; None: all."""
 
     def to(self, device: torch.device) -> "Triples":
         """Return the triples on a device."""
-        known = None if self.known is None else self.known.to(device)
-        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known)
+        known, sample = (None if x is None else x.to(device) for x in (self.known, self.sample))
+        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known, sample)
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,21 @@ class ModelConfig(Config):
     init: Literal["normal", "xavier"] = Field("xavier", description="initial parameters: N(0, 0.1) or Xavier uniform")
 
 
+Objective = Literal["bpr", "softmax", "slk"]
+"""How user-bundle pairs are learned. The functions are in objectives.py."""
+
+
 class EncoderConfig(ModelConfig):
     """Settings that every encoder of this package has."""
 
-    objective: Literal["bpr", "softmax"] = Field(
-        "bpr", description="of user-bundle pairs: against sampled negatives, or softmax over all bundles"
+    objective: Objective = Field(
+        "bpr", description="against one negative (bpr), all bundles (softmax), or these with weight on the top K (slk)"
     )
+    compared_bundles: int = Field(
+        32_768, ge=1, description="softmax, slk: bundles to compare with; if there are more, a sample in each step"
+    )
+    top_k: int = Field(20, ge=1, description="slk: the K whose top K counts more")
+    top_k_temperature: float = Field(1.0, gt=0, description="slk: how far around the K-th score a pair counts")
 
 
 class Model(nn.Module, ABC):
@@ -165,6 +176,8 @@ class Model(nn.Module, ABC):
     """Authors, venue and year of its paper."""
     search_space: ClassVar[SearchSpace] = COMMON_SPACE
     """The settings that a hyperparameter search tries."""
+    train_defaults: ClassVar[dict[str, Any]] = {}
+    """Training settings that differ from the defaults of `TrainConfig`."""
 
     config: Config
 
@@ -178,9 +191,14 @@ class Model(nn.Module, ABC):
         return False
 
     @property
-    def needs_known(self) -> bool:
-        """Whether its batches must contain all training pairs of their users."""
-        return isinstance(self.config, EncoderConfig) and self.config.objective == "softmax"
+    def compared(self) -> int:
+        """How many bundles its objective compares a pair with; 0 if with sampled negatives.
+
+        If it is not 0, a batch holds whole users with all their training pairs (`Triples.known`), and a sample of the
+        bundles (`Triples.sample`) if there are more.
+        """
+        config = self.config
+        return config.compared_bundles if isinstance(config, EncoderConfig) and config.objective != "bpr" else 0
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw all parameters, in the order of `parameters()`. Vectors (biases) become 0."""
@@ -243,13 +261,15 @@ class Encoder(Model):
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the task loss by name: the objective on user-bundle triples."""
-        if not self.needs_known:
+        if not self.compared:
             return {"bpr": bpr(*embeddings.task_scores("ub", batch.ub))}
-        assert batch.ub.known is not None
+        assert isinstance(self.config, EncoderConfig) and batch.ub.known is not None
         distinct, rows = torch.unique(batch.ub.users, return_inverse=True)
         users, bundles = embeddings.joined("users").index_select(0, distinct), embeddings.joined("bundles")
         known = torch.stack([torch.searchsorted(distinct, batch.ub.known[:, 0].contiguous()), batch.ub.known[:, 1]], 1)
-        return {"softmax": full_softmax(users, bundles, rows, batch.ub.positives, known)}
+        top = TopK(self.config.top_k, self.config.top_k_temperature) if self.config.objective == "slk" else None
+        loss = softmax_loss(users, bundles, rows, batch.ub.positives, known, batch.ub.sample, top)
+        return {self.config.objective: loss}
 
     def batch_graph(self, graph: BundleGraph, batch: Batch) -> BundleGraph:
         """Return the graph to encode for one batch. A model that hides the batch's positives overrides this."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, Objective, SearchSpace
 from clbr.models.layers import directed_edge_dropout, unit_rows
 from clbr.models.objectives import info_nce
 
@@ -29,7 +29,7 @@ from clbr.models.objectives import info_nce
 class TriLevelConfig(EncoderConfig):
     """Settings of TriLevel."""
 
-    objective: Literal["bpr", "softmax"] = Field("softmax", description="of user-bundle pairs")
+    objective: Objective = Field("softmax", description="bpr, softmax or slk")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
     edge_dropout: float = Field(0.4, ge=0, lt=1, description="share of edges left out in an epoch, per direction")

@@ -1,4 +1,4 @@
-"""Batches: positive pairs with sampled negatives, uniform or hard, drawn for a whole epoch at once."""
+"""Batches: positive pairs with sampled negatives, uniform or hard, or all pairs of some users."""
 
 from collections.abc import Iterator
 
@@ -71,12 +71,16 @@ class Positives:
         negatives: int,
         rng: np.random.Generator,
         hard: "HardNegatives | None" = None,
-        with_known: bool = False,
+        compared: int = 0,
     ) -> Iterator[Triples]:
         """Yield all pairs once, in random order, each with its negatives; with `hard` some of these are hard.
 
-        `with_known` adds all pairs of a batch's users.
+        `compared` is the number of right nodes that the objective compares a pair with. If it is not 0, batches hold
+        whole left nodes instead, and no negatives are drawn.
         """
+        if compared:
+            yield from self._whole_users(size, rng, compared)
+            return
         pairs = self.pairs[rng.permutation(len(self.pairs))]
         if hard is None:
             drawn = self.negatives.draw(pairs[:, 0], negatives, rng)
@@ -85,23 +89,37 @@ class Positives:
         for start in range(0, len(pairs), size):
             chunk = slice(start, start + size)
             users, positives = torch.from_numpy(pairs[chunk, 0]), torch.from_numpy(pairs[chunk, 1])
-            known = torch.from_numpy(self.negatives.known(np.unique(pairs[chunk, 0]))) if with_known else None
-            yield Triples(users, positives, torch.from_numpy(drawn[chunk]), known)
+            yield Triples(users, positives, torch.from_numpy(drawn[chunk]))
 
-    def endless(
-        self, size: int, negatives: int, rng: np.random.Generator, with_known: bool = False
-    ) -> Iterator[Triples]:
+    def _whole_users(self, size: int, rng: np.random.Generator, compared: int) -> Iterator[Triples]:
+        """Yield all pairs once, those of a user together, users in random order.
+
+        So a user is compared with all bundles once in an epoch (twice where a batch ends between the user's pairs).
+        """
+        users, bundles = len(self.negatives.missing), self.negatives.width
+        place = rng.permutation(users)[self.pairs[:, 0]]
+        pairs = self.pairs[np.argsort(place, kind="stable")]
+        for start in range(0, len(pairs), size):
+            chunk = pairs[start : start + size]
+            known = torch.from_numpy(self.negatives.known(np.unique(chunk[:, 0])))
+            sample = None
+            if bundles > compared:
+                sample = torch.from_numpy(np.sort(rng.choice(bundles, compared, replace=False, shuffle=False)))
+            ids = torch.from_numpy(chunk)
+            yield Triples(ids[:, 0], ids[:, 1], ids.new_empty(len(ids), 0), known, sample)
+
+    def endless(self, size: int, negatives: int, rng: np.random.Generator, compared: int = 0) -> Iterator[Triples]:
         """Yield the batches of one epoch after another, without end."""
         while True:
-            yield from self.epoch(size, negatives, rng, with_known=with_known)
+            yield from self.epoch(size, negatives, rng, compared=compared)
 
 
 def view_batches(
-    size: int, negatives: int, edges: Edges, rng: np.random.Generator, with_known: bool = False
+    size: int, negatives: int, edges: Edges, rng: np.random.Generator, compared: int = 0
 ) -> Iterator[Triples] | None:
     """Return endless batches of a view's own user-bundle edges; None if no negatives are left for any of them."""
     positives = Positives(edges.pairs, edges.shape)
-    return positives.endless(size, negatives, rng, with_known) if positives else None
+    return positives.endless(size, negatives, rng, compared) if positives else None
 
 
 class HardNegatives:

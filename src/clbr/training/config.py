@@ -98,10 +98,11 @@ def compose(
     seed: int = 0,
     paradigm: str = "original",
 ) -> RunConfig:
-    """Return the settings of a run: the defaults, then the preset, then `changes` by name (model, training or views).
+    """Return the settings of a run: the model's defaults, then the preset, then `changes`.
 
-    `preset` is the name of a shipped preset or a path that ends in .toml. None: the shipped preset that fits
-    `data_name`, if there is one. "none": no preset. Raises `InputError` for unknown names, settings and values.
+    `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
+    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. Raises
+    `InputError` for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -115,6 +116,9 @@ def compose(
     checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
     config["train"] = _make_train(base.train | train, model).model_dump(mode="json", exclude_none=True)
+    if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
+        message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
+        raise InputError(f"{message}; leave it out, or set objective to bpr", "hard_from", "set")
     if strategy.config_class is not None:
         if not issubclass(model_class, Encoder) or not model_class.relations:
             message = f"{model} computes no embeddings from a graph, and {paradigm} needs a model that does"
@@ -147,8 +151,11 @@ def _sort_settings(
 
 
 def _make_train(train: dict[str, Any], model: str) -> TrainConfig:
-    """Return the training settings. A closed-form model has one epoch and no training setting but the metric."""
-    config = TrainConfig.make(train, "training")
+    """Return the training settings: the model's defaults and those given.
+
+    A closed-form model has one epoch and no training setting but the metric.
+    """
+    config = TrainConfig.make(find_model(model).train_defaults | train, "training")
     if not issubclass(find_model(model), ClosedForm):
         return config
     fixed = TrainConfig(epochs=1, metric=config.metric)

@@ -69,7 +69,7 @@ def train(
         epoch_losses = strategy.epoch_losses(model, graph, epoch, noise)
         if config.hard_from and epoch >= config.hard_from and hard is None:
             hard = HardNegatives(dataset, config.hard_history, config.hard_contents, config.hardest)
-        ub = positives.epoch(config.batch_size, config.negatives, draws, hard, model.needs_known)
+        ub = positives.epoch(config.batch_size, config.negatives, draws, hard, model.compared)
         ui = item_positives.endless(config.batch_size, config.negatives, draws) if item_positives else repeat(None)
         for step, batch in enumerate(map(Batch, ub, ui), start=1):
             terms = epoch_losses(batch.to(device))

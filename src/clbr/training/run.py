@@ -225,8 +225,7 @@ def prepare(
         return selection_embeddings(folder, dataset)
 
     relations = find_model(config.model).relations
-    with_known = config.settings.get("objective") == "softmax"
-    batches = partial(view_batches, config.train.batch_size, config.train.negatives, with_known=with_known)
+    batches = partial(view_batches, config.train.batch_size, config.train.negatives)
     preparation = Preparation(folder, dataset, relations, config.seed, batches, find_embeddings)
     return find_strategy(config.paradigm).prepare(config.views, preparation)
 

@@ -127,6 +127,20 @@ def test_values_are_those_of_the_seeds_that_are_done_in_both(tiny: World, tmp_pa
     assert tested.p.seeds is None
 
 
+def test_models_are_compared_with_the_reference_model(tiny: World, tmp_path: Path) -> None:
+    plan = spec(models=["bprmf", "lightgcn", "crosscbr"], variants={"original": {}}, reference_model="lightgcn")
+    variant_cells = cells(plan, tiny.dataset)
+    levels = {"bprmf": 0.3, "lightgcn": 0.5, "crosscbr": 0.6}
+    store = fill(tmp_path / "c", tiny.dataset, variant_cells, lambda one: levels[one.model])
+    results = Results(plan, tiny.dataset, variant_cells, store)
+    found = {
+        (results.groups[number].model, metric): one.difference for (number, metric), one in compare(results).items()
+    }
+    assert {model for model, _ in found} == {"bprmf", "crosscbr"}
+    assert found["bprmf", "recall@20"] == pytest.approx(-0.2, abs=0.02)
+    assert found["crosscbr", "recall@20"] == pytest.approx(0.1, abs=0.02)
+
+
 def test_each_share_is_compared_with_the_reference_at_the_same_share(small: BundleDataset, tmp_path: Path) -> None:
     shares = [{"share": [0.4, 1.0]}]
     variants = {

@@ -149,7 +149,7 @@ def _by_degree(results: Results, gains: Sequence[Gain], name: str, label: str, m
     figure.supxlabel(degree, fontsize=8)
     counted = "users" if name.endswith("users") else "test pairs"
     caption = (
-        f"{describe_test(results)}. Gain over {results.spec.reference_variant} in percentage points of {measure}, by"
+        f"{describe_test(results)}. Gain over {results.spec.reference_label} in percentage points of {measure}, by"
         f" share of the training pairs. Degrees are counted in the pairs used.{error_bars(results.done)} Classes with"
         f" fewer than {MIN_NODES} {counted} are in the table only. Single classes are not tested."
     )

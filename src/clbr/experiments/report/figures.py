@@ -170,7 +170,7 @@ def _surface_grid(results: Results, numbers: Sequence[int], comparisons: Compari
         f"{group.label}: " + ", ".join(f"{short(metric)} {percent(group.mean(metric))}" for metric in spec.metrics)
         for group in references
     )
-    marks = explain_marks(comparisons, spec.reference_variant, "Bold")
+    marks = explain_marks(comparisons, spec.reference_label, "Bold")
     caption = f"{describe_test(results)}. Framed: the highest value. {reference_values}. {marks}".strip()
     columns = ["", "seeds", *(f"{short(metric)} (%)" for metric in spec.metrics)]
     return Grid(f"{spec.title}: two varied settings", caption, columns, rows)

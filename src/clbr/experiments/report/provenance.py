@@ -13,7 +13,8 @@ from clbr.training.config import find_preset
 def preset_name(results: Results, model: str, variant: str) -> str:
     """Return the preset of a model in a variant; "none" if it has none."""
     spec = results.spec
-    name, _ = find_preset(model, spec.preset, results.dataset.name, spec.variants[variant].paradigm)
+    chosen = spec.variants[variant]
+    name, _ = find_preset(model, spec.preset_of(model, chosen), results.dataset.name, chosen.paradigm)
     return name or "none"
 
 

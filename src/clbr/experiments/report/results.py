@@ -107,17 +107,19 @@ class Results:
         return {record.key: record for record in found if record and record.key not in shown}
 
     def reference(self, group: Group) -> Group | None:
-        """The group that a group is tested against: the reference variant of its model, at the same point.
+        """The group that a group is tested against: the reference variant, at the same point.
 
-        A reference variant in which nothing varies has one group for all points.
+        It is of the same model, or of the specification's reference model. A reference variant in which nothing varies
+        has one group for all points.
         """
-        if group.variant == self.spec.reference_variant:
+        reference = (self.spec.reference_model or group.model, self.spec.reference_variant)
+        if (group.model, group.variant) == reference:
             return None
         point = {SHARE: group.share} | group.point
         matching = [
             other
             for other in self.done
-            if (other.model, other.variant) == (group.model, self.spec.reference_variant)
+            if (other.model, other.variant) == reference
             and all(key in point and point[key] == value for key, value in other.point.items())
         ]
         return max(matching, key=lambda other: len(other.point), default=None)

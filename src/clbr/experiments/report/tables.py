@@ -91,7 +91,7 @@ def by_group(title: str, caption: str, groups: Sequence[Group], metrics: Sequenc
 
 
 def _caption(results: Results, comparisons: Comparisons, mark: str) -> str:
-    reference = results.spec.reference_variant
+    reference = results.spec.reference_label
     parts = [f"{describe_test(results)}. Percent: mean"]
     if any(len(group.records) > 1 for group in results.done):
         parts[0] += " ± standard deviation over seeds"
