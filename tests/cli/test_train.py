@@ -116,7 +116,7 @@ def test_no_best_epoch_is_printed_before_the_first_evaluation(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train"], "expected DATA, --model and --out, or --resume RUN"),
+        (["train"], "expected DATA and --out, or --resume RUN"),
         (["train", "shop", "--model", "bgnc", "--out", "x"], "did you mean 'bgcn'?"),
         (["train", "shop", "--model", "bgcn", "--preset", "yoshu", "--out", "x"], "no preset 'yoshu' for bgcn"),
         (

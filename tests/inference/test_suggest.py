@@ -18,7 +18,7 @@ def audience(recommender: Recommender, bundle: int, add: Sequence[object], drop:
     return recommender.audience(bundle, add_items=add, drop_items=drop, k=K).after  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("model", ["crosscbr", "bgcn", "trilevel"])
+@pytest.mark.parametrize("model", ["crosscbr", "bgcn", "bundlegt", "multicbr", "trilevel"])
 def test_every_suggestion_holds_exactly_and_gains(artifact_of: Callable[[str], Path], model: str) -> None:
     recommender = load_recommender(artifact_of(model))
     seen = 0

@@ -16,7 +16,7 @@ from clbr.models.registry import make_model
 from clbr.training.run_folder import read_model
 
 Make = Callable[[str], Path]
-GRAPH_MODELS = ["lightgcn", "rgcn", "bundlenet", "bgcn", "crosscbr", "trilevel"]
+GRAPH_MODELS = ["lightgcn", "rgcn", "bundlenet", "bgcn", "crosscbr", "bundlegt", "multicbr", "trilevel"]
 
 
 @pytest.mark.parametrize("model", GRAPH_MODELS)

@@ -54,6 +54,25 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             {"objective": "softmax", "dim": 1},
         ],
     },
+    "bundlegt": {
+        "settings": {"attention_layers": 2, "item_layers": 2},
+        "train_settings": {"learning_rate": 0.005, "weight_decay": 0.0001},
+        "beats_popularity": 1.3,
+        "extreme_settings": [
+            {"attention_layers": 4, "item_layers": 0, "bundle_tokens": 1, "user_tokens": 1},
+            {"init": "normal", "dim": 128, "bundle_attention": 1.0, "user_attention": 1.0},
+            {"objective": "softmax", "dim": 1, "bundle_attention": 0.0},
+        ],
+    },
+    "multicbr": {
+        "train_settings": {"learning_rate": 0.01},
+        "beats_popularity": 1.4,
+        "extreme_settings": [
+            {"temperature": 0.01, "contrastive_weight": 10.0, "ub_layers": [0.0, 0.0, 0.0, 0.0, 1.0]},
+            {"ub_noise": 100.0, "ui_noise": 100.0, "bi_noise": 100.0},
+            {"objective": "softmax", "contrastive_weight": 0.0, "dim": 1},
+        ],
+    },
     "trilevel": {
         "train_settings": {"learning_rate": 0.005},
         "beats_popularity": 1.4,

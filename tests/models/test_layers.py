@@ -3,7 +3,7 @@ import torch
 from torch.nn.functional import normalize
 
 from clbr.graph import kernels
-from clbr.models.layers import dropout, grow, unit_rows
+from clbr.models.layers import add_noise, dropout, grow, unit_rows
 from clbr.rng import torch_generator
 
 
@@ -35,6 +35,23 @@ def test_a_rate_close_to_one_removes_almost_all_entries_but_not_all() -> None:
 def test_without_a_generator_there_is_no_dropout() -> None:
     x = torch.randn(3, 3)
     assert dropout(x, 0.5, None) is x
+
+
+def test_noise_has_its_length_and_the_signs_of_the_row_and_leaves_zeros_and_gradients_as_they_are() -> None:
+    x = torch.randn(1000, 37, dtype=torch.float64)
+    x[0] = 0.0
+    x.requires_grad_()
+    noisy = add_noise(x, 0.3, torch_generator(0, "noise"))
+    added = (noisy - x).detach()
+    torch.testing.assert_close(added[1:].norm(dim=1), torch.full((999,), 0.3, dtype=torch.float64))
+    assert (added * x.sign() >= 0).all()
+    assert not added[0].any()
+    assert added[1:].abs().mean().item() == pytest.approx(0.3 * (3 / 37) ** 0.5 / 2, rel=0.01)  # uniform on [0, 1]
+    assert torch.equal(noisy, add_noise(x, 0.3, torch_generator(0, "noise")))
+    assert not torch.equal(noisy, add_noise(x, 0.3, torch_generator(1, "noise")))
+    (gradient,) = torch.autograd.grad(noisy.sum(), x)
+    assert (gradient == 1).all()
+    assert add_noise(x, 0.3, None) is x and add_noise(x, 0.0, torch_generator(0, "noise")) is x
 
 
 def test_grow_is_activation_concatenation_dropout_and_unit_rows() -> None:

@@ -66,7 +66,7 @@ def demo(
 
     typer.echo("\n" + customer_story(world, scorers))
     typer.echo(
-        "\nNow a graph model, CrossCBR, trained as published and with counterfactual views, in which some histories"
+        "\nNow a graph model, TriLevel, trained without and with counterfactual views, in which some histories"
     )
     typer.echo("and some bundles are different. The same model, the same number of epochs.\n")
     _compare_strategies(world)
@@ -92,7 +92,6 @@ def _compare_strategies(world: "World") -> None:
                 selection = Path(space) / f"original-{seed}" if paradigm == "clbr" else None
                 trained = fit(
                     dataset,
-                    "crosscbr",
                     paradigm=paradigm,
                     seed=seed,
                     out=Path(space) / f"{paradigm}-{seed}",
@@ -128,7 +127,7 @@ def _serve_page(port: int) -> None:
 
     require("fastapi", "serve")  # before seconds of training
     with TemporaryDirectory() as space:
-        with show.progress("training CrossCBR on a small simulated shop", None):
-            recommender = fit(simulate("tiny").dataset, "crosscbr", progress=False, **SETTINGS)
+        with show.progress("training a model on a small simulated shop", None):
+            recommender = fit(simulate("tiny").dataset, progress=False, **SETTINGS)
             artifact = recommender.save(Path(space) / "artifact")
         run(artifact, port=port, words=Words.parse("customer,bundle,item"), log="error", browse=True)

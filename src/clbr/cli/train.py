@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from clbr.training.loop import Epoch
     from clbr.training.run import Callbacks, Counters
 
-EXAMPLE = "Example: clbr train shop --model crosscbr --epochs 30 --set learning_rate=0.002 --out runs/first"
+EXAMPLE = "Example: clbr train shop --out runs/first, or with --model crosscbr --epochs 30 --set learning_rate=0.002"
+MODEL = "Which model; clbr models lists them. trilevel if left out."
 PRESET = "Known good settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
 
 
 def train(
     data: Annotated[Path | None, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)] = None,
-    model: Annotated[str | None, typer.Option(help="Which model; clbr models lists them.", show_default=False)] = None,
+    model: Annotated[str | None, typer.Option(help=MODEL, show_default=False)] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help=PRESET)] = None,
     paradigm: Annotated[str | None, typer.Option(help="Training strategy: original (default), clbr or casr.")] = None,
@@ -36,6 +37,7 @@ def train(
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
 ) -> None:
     """Train a model; the best epoch is selected on validation. Ctrl-C saves; --resume continues to the same result."""
+    from clbr.models.registry import DEFAULT_MODEL
     from clbr.training.display import training_display
     from clbr.training.runtime import interruptible
 
@@ -43,12 +45,13 @@ def train(
         settings = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
         _require_left_out(settings | {"paradigm": paradigm, "selection": selection})
         config, begin = _resume(resume, data, device, threads)
-    elif data and model and out:
+    elif data and out:
+        model = model or DEFAULT_MODEL
         changes = (parse_changes(change) if change else {}) | ({"epochs": epochs} if epochs else {})
         options = {"preset": preset, "changes": changes, "seed": seed or 0, "paradigm": paradigm or "original"}
         config, begin = _start(out, data, model, options, device, threads, selection)
     else:
-        raise InputError(f"expected DATA, --model and --out, or --resume RUN. {EXAMPLE}")
+        raise InputError(f"expected DATA and --out, or --resume RUN. {EXAMPLE}")
 
     def on_epoch(epoch: "Epoch", counters: "Counters") -> None:
         if json:

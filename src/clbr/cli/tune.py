@@ -18,9 +18,9 @@ PRESET = (
 
 def tune(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)],
-    model: Annotated[str, typer.Option(help="Which model.", show_default=False)],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, with those finished before.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to resume.")],
+    model: Annotated[str, typer.Option(help="Which model.")] = "trilevel",
     paradigm: Annotated[str, typer.Option(help="clbr or casr: search the settings of the views.")] = "original",
     epochs: Annotated[int | None, typer.Option(min=1, help="Maximum number of epochs of a trial.")] = None,
     preset: Annotated[str | None, typer.Option(help=PRESET)] = None,

@@ -11,9 +11,9 @@ from torch import Tensor
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, Relation, contains, encode
 from clbr.graph.edits import RELATIONS, EdgeEdits
-from clbr.graph.operators import Matrix, Operator, Pattern
+from clbr.graph.operators import Matrix, Pattern
 
-AnyOperator = TypeVar("AnyOperator", bound=Operator)
+Kept = TypeVar("Kept")
 
 
 class Edges:
@@ -93,7 +93,7 @@ class BundleGraph:
         self.ub, self.ui, self.bi = ub, ui, bi
         self.users, self.bundles = ub.shape
         self.items = ui.shape[1]
-        self._operators: dict[str, tuple[Operator, tuple[Relation, ...]]] = {}  # what `keep` has cached
+        self._kept: dict[str, tuple[object, tuple[Relation, ...]]] = {}
 
     @classmethod
     def of(cls, dataset: BundleDataset) -> Self:
@@ -122,19 +122,19 @@ class BundleGraph:
     def replaced(self, **edges: Edges) -> "BundleGraph":
         """Return the graph with other edges for some relations. Operators of the other relations stay cached."""
         other = BundleGraph(**({"ub": self.ub, "ui": self.ui, "bi": self.bi} | edges))
-        for name, (operator, relations) in self._operators.items():
+        for name, (value, relations) in self._kept.items():
             if all(other.edges(relation) is self.edges(relation) for relation in relations):
-                other._operators[name] = (operator, relations)
+                other._kept[name] = (value, relations)
         return other
 
-    def keep(self, name: str, make: Callable[["BundleGraph"], AnyOperator], *relations: Relation) -> AnyOperator:
-        """Return the cached operator of this name; `make(graph)` computes it on the first call.
+    def keep(self, name: str, make: Callable[["BundleGraph"], Kept], *relations: Relation) -> Kept:
+        """Return the cached value of this name, an operator for instance; `make(graph)` computes it on the first call.
 
-        `relations` are all relations that the operator depends on.
+        `relations` are all relations that the value depends on.
         """
-        if name not in self._operators:
-            self._operators[name] = (make(self), relations)
-        return cast(AnyOperator, self._operators[name][0])
+        if name not in self._kept:
+            self._kept[name] = (make(self), relations)
+        return cast(Kept, self._kept[name][0])
 
 
 def power(degrees: Tensor, exponent: float) -> Tensor:

@@ -45,7 +45,7 @@ class Pattern:
     @classmethod
     def of(cls, pairs: Pairs, shape: tuple[int, int]) -> Self:
         """Return the pattern of sorted (row, column) pairs."""
-        return cls(row_pointers(pairs[:, 0], shape[0]), np.ascontiguousarray(pairs[:, 1]), shape[1])
+        return cls(row_pointers(pairs[:, 0], shape[0]), pairs[:, 1].copy(), shape[1])
 
     @cached_property
     def rows(self) -> NDArray[np.int32]:

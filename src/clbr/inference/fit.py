@@ -12,13 +12,13 @@ from clbr.data.folder import as_dataset
 from clbr.errors import InputError
 from clbr.inference.export import run_artifact
 from clbr.inference.recommender import Recommender
+from clbr.models.registry import DEFAULT_MODEL
 from clbr.training.config import compose, ineffective_edits, preset_notes
 from clbr.training.display import training_display
 from clbr.training.loop import Epoch
 from clbr.training.run import Counters, start
 from clbr.training.runtime import use_threads
 
-DEFAULT_MODEL = "crosscbr"
 OnEpoch = Callable[[Epoch, Counters], bool | None]
 """Called after each epoch; training stops if it returns True."""
 

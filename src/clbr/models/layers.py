@@ -52,6 +52,18 @@ def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor
     return x * _dropout_factors(x, draw_key(generator), threshold)
 
 
+def add_noise(x: Tensor, size: float, generator: torch.Generator | None) -> Tensor:
+    """Add to each row a random vector of length `size` with the signs of the row (Yu et al., SIGIR 2022).
+
+    A row of zeros stays zero. No-op without a generator.
+    """
+    if generator is None or not size:
+        return x
+    with torch.no_grad():
+        noise = unit_rows(_random_bytes(x, draw_key(generator)).to(x.dtype)).mul_(x.sign())
+    return torch.add(x, noise, alpha=size)
+
+
 def grow(
     message: Tensor, bias: Tensor, hidden: Tensor, rate: float, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
@@ -110,12 +122,16 @@ def _threshold(rate: float) -> int:
 
 def _dropout_factors(x: Tensor, key: int, threshold: int) -> Tensor:
     """Return the factor of each entry of x: 0, or the scale of those that remain. Uses one random byte per entry."""
+    return (_random_bytes(x, key) >= threshold).to(x.dtype).mul_(256 / (256 - threshold))
+
+
+def _random_bytes(x: Tensor, key: int) -> Tensor:
+    """Return one random byte per entry of x."""
     words = (x.shape[1] + 7) // 8
     z = torch.arange(len(x) * words, device=x.device) * _signed(kernels.GOLDEN) + key
     z = (z ^ _shifted(z, 30)) * _signed(kernels.MIX[0])
     z = (z ^ _shifted(z, 27)) * _signed(kernels.MIX[1])
-    random_bytes = (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
-    return (random_bytes >= threshold).to(x.dtype).mul_(256 / (256 - threshold))
+    return (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:

@@ -15,11 +15,13 @@ from clbr.graph.graph import BundleGraph
 from clbr.models.base import ClosedForm, Model, ModelConfig, Scorer
 from clbr.models.bgcn import BGCN
 from clbr.models.bprmf import BPRMF
+from clbr.models.bundlegt import BundleGT
 from clbr.models.bundlenet import BundleNet
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.dam import DAM
 from clbr.models.ease import EASE
 from clbr.models.lightgcn import LightGCN
+from clbr.models.multicbr import MultiCBR
 from clbr.models.popularity import Popularity
 from clbr.models.rgcn import RGCN
 from clbr.models.trilevel import TriLevel
@@ -34,8 +36,13 @@ MODELS: dict[str, type[Model]] = {
     "bundlenet": BundleNet,
     "bgcn": BGCN,
     "crosscbr": CrossCBR,
+    "bundlegt": BundleGT,
+    "multicbr": MultiCBR,
     "trilevel": TriLevel,
 }
+
+DEFAULT_MODEL = "trilevel"
+"""The model that is trained if none is named."""
 
 OWN_MODELS = "CLBR_MODELS"
 

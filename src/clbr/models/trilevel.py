@@ -1,6 +1,6 @@
 """TriLevel: three graphs, three levels, one softmax over all bundles.
 
-A level is one round of propagation over one graph, as in CrossCBR (Ma et al., KDD 2022): x0 + the row-normalised A x0.
+A level is propagation over one graph, as in CrossCBR (Ma et al., KDD 2022): x0 + the row-normalised A x0.
 
     item      users and items over user-item; a bundle is the mean of its items
     bundle    users and bundles over user-bundle
@@ -12,8 +12,9 @@ loss between each two levels makes a node recognisable from one level to another
 relying on single edges. The softmax compares a choice with all bundles instead of one sampled negative.
 """
 
+from dataclasses import replace
 from itertools import combinations
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -30,6 +31,9 @@ class TriLevelConfig(EncoderConfig):
     """Settings of TriLevel."""
 
     objective: Objective = Field("softmax", description="bpr, softmax or slk")
+    layers: int = Field(1, ge=1, description="number of propagation layers on each level")
+    contents_level: bool = Field(True, description="whether there is a contents level")
+    fusion: Literal["late", "early"] = Field("late", description="add the levels' scores, or the levels' user vectors")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
     edge_dropout: float = Field(0.4, ge=0, lt=1, description="share of edges left out in an epoch, per direction")
@@ -46,6 +50,7 @@ class TriLevel(Encoder):
         "temperature": [0.1, 0.15, 0.2, 0.25, 0.3],
         "edge_dropout": [0.0, 0.2, 0.3, 0.4, 0.5],
     }
+    train_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 0.002, "weight_decay": 0.0003, "patience": 10}
     config: TriLevelConfig
 
     def __init__(self, config: TriLevelConfig, users: int, bundles: int, items: int) -> None:
@@ -66,17 +71,25 @@ class TriLevel(Encoder):
         return graph.replaced(**dropped)
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Propagate once over each graph."""
-        users, items = _propagate(graph.ui, self.users, self.items)  # (U, d), (I, d)
-        chosen_users, bundles = _propagate(graph.ub, self.users, self.bundles)  # (U, d), (B, d)
-        contents, content_items = _propagate(graph.bi, self.bundles, self.items)  # (B, d), (I, d)
-        return Embeddings(
-            {
-                "item": Level(users, graph.bi.mean @ items, items),
-                "bundle": Level(chosen_users, bundles),
-                "contents": Level(graph.ui.mean @ content_items, contents, content_items),
-            }
-        )
+        """Propagate over each graph."""
+        users, items = self._propagate(graph.ui, self.users, self.items)  # (U, d), (I, d)
+        choosers, bundles = self._propagate(graph.ub, self.users, self.bundles)  # (U, d), (B, d)
+        levels = {"item": Level(users, graph.bi.mean @ items, items), "bundle": Level(choosers, bundles)}
+        if self.config.contents_level:
+            contents, parts = self._propagate(graph.bi, self.bundles, self.items)  # (B, d), (I, d)
+            levels["contents"] = Level(graph.ui.mean @ parts, contents, parts)
+        if self.config.fusion == "early":  # (sum of u) (sum of b) = the sum over levels of (sum of u) b
+            fused = torch.stack([level.users for level in levels.values()]).sum(0)
+            levels = {name: replace(level, users=fused) for name, level in levels.items()}
+        return Embeddings(levels)
+
+    def _propagate(self, edges: Edges, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x0 + the sum over layers l of the row-normalised A^l x0, for both sides."""
+        left_sum, right_sum = left, right
+        for _ in range(self.config.layers):
+            left, right = edges.symmetric @ right, edges.back_symmetric @ left
+            left_sum, right_sum = left_sum + unit_rows(left), right_sum + unit_rows(right)
+        return left_sum, right_sum
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the objective, and the contrast between the levels for the batch's users and positives."""
@@ -95,7 +108,3 @@ class TriLevel(Encoder):
         terms = [info_nce(one, other, weights, self.config.temperature) for one, other in combinations(unit, 2)]
         return torch.stack(terms).mean()
 
-
-def _propagate(edges: Edges, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Return x0 + the row-normalised A x0 of both sides."""
-    return left + unit_rows(edges.symmetric @ right), right + unit_rows(edges.back_symmetric @ left)
