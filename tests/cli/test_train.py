@@ -49,6 +49,14 @@ def test_train_evaluate_and_compare_as_one_types_them(run: Run, shop: Path, tmp_
     assert "p user by user where either has one seed: these trained models, nothing about others" in out
 
 
+def test_the_default_model_is_trained_and_a_best_epoch_that_is_the_last_is_said(run: Run, shop: Path) -> None:
+    code, out, err = run("train", shop, "--epochs", 2, "--out", "run")
+    assert (code, "run: trilevel, epoch 2, best recall@20" in out, "at epoch 2" in out) == (0, True, True)
+    assert "note: the best epoch was the last; more than 2 may be better (--epochs)" in err
+    code, _, err = run("train", shop, "--model", "popularity", "--out", "other")
+    assert (code, "note:" in err) == (0, False)
+
+
 def test_a_run_without_a_best_epoch_is_not_evaluated(run: Run, shop: Path, tmp_path: Path) -> None:
     run("train", shop, "--model", "bprmf", "--epochs", 1, "--out", "run")
     (tmp_path / "run" / "best" / "model.safetensors").unlink()

@@ -50,7 +50,14 @@ def test_the_preset_of_the_data_set_is_where_a_search_starts(tiny: World) -> Non
     assert started.first_trial["learning_rate"] == 0.003
     assert started.space["learning_rate"] == [0.003, 0.001]
     assert started == make_study_settings(youshu, "bgcn", seed=0, preset="youshu")
-    assert (default.first_trial, default.space["layers"]) == ({}, [1, 2, 3])
+    assert default.first_trial["learning_rate"] == 0.001
+    assert default.space["layers"] == [1, 2, 3]
+
+
+def test_the_first_trial_has_the_defaults_also_where_the_space_does_not_hold_them(tiny: World) -> None:
+    found = make_study_settings(tiny.dataset, "trilevel", seed=0)
+    assert found.first_trial["learning_rate"] == 0.002
+    assert 0.002 in found.space["learning_rate"] and 0.001 in found.space["learning_rate"]
 
 
 def test_settings_without_effect_are_not_searched(tiny: World) -> None:

@@ -57,7 +57,7 @@ def train(
         if json:
             typer.echo(json_.dumps(asdict(epoch)))
 
-    with training_display() as display, interruptible("finishing this epoch, then saving") as should_stop:
+    with training_display(enabled=True) as display, interruptible("finishing this epoch, then saving") as should_stop:
         display.begin(config)
         counters = begin(display.callbacks(should_stop, on_epoch))
     best = f"best {config.train.metric} on validation {100 * counters.best:.2f} at epoch {counters.best_epoch}"
@@ -65,6 +65,10 @@ def train(
     folder = resume or out
     following = f"resume: clbr train --resume {folder}" if should_stop() else f"next: clbr evaluate {folder}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}\n{following}", err=json)
+    if counters.best_epoch == config.train.epochs > 1:
+        typer.echo(
+            f"note: the best epoch was the last; more than {counters.best_epoch} may be better (--epochs)", err=True
+        )
     if should_stop():
         raise typer.Exit(130)
 

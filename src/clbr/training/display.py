@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -11,6 +12,9 @@ from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingCol
 from clbr.training.config import RunConfig
 from clbr.training.loop import Epoch
 from clbr.training.run import Callbacks, Counters
+
+LINE_SECONDS = 3.0
+"""Time between two lines in a file or a pipe."""
 
 
 class TrainingDisplay:
@@ -25,6 +29,7 @@ class TrainingDisplay:
         self.before: int | None = None  # epochs before those displayed, known after the first epoch
         self.done = 0
         self.prints_lines = not (bar.disable or bar.console.is_terminal or bar.console.is_jupyter)
+        self.printed = 0.0  # when the last line was
 
     def begin(self, config: RunConfig) -> None:
         """Set what is trained."""
@@ -35,6 +40,7 @@ class TrainingDisplay:
         """Show the progress within an epoch."""
         text = f"{self.summary} step {step}/{steps}{self.losses}"
         self.bar.update(self.task, completed=self.done + step / steps, description=text)
+        self._print_line(f"{self.summary} step {step}/{steps}".strip())
 
     def on_wait(self, folder: Path) -> None:
         """Show that another process trains the selection model."""
@@ -73,8 +79,14 @@ class TrainingDisplay:
         self.done = epoch.number - self.before  # earlier epochs of a resumed run took no time here
         text = self.summary + self.losses
         self.bar.update(self.task, completed=self.done, total=self.epochs - self.before, description=text)
-        if self.prints_lines:  # nothing can be redrawn in a file or a pipe
-            self.bar.console.print(self.summary.rstrip(","), highlight=False, soft_wrap=True)
+        self._print_line(self.summary.rstrip(","))
+
+    def _print_line(self, text: str) -> None:
+        """Print a line every few seconds where nothing can be redrawn: in a file or a pipe."""
+        now = monotonic()
+        if self.prints_lines and now - self.printed >= LINE_SECONDS:
+            self.printed = now
+            self.bar.console.print(text, highlight=False, soft_wrap=True)
 
 
 def _summed(losses: Mapping[str, float]) -> dict[str, float]:
@@ -90,7 +102,7 @@ def _summed(losses: Mapping[str, float]) -> dict[str, float]:
 def training_display(enabled: bool | None = None) -> Iterator[TrainingDisplay]:
     """Show a live display on stderr during the block. `enabled` None: only if stderr is a terminal.
 
-    If it is enabled and stderr is a file or a pipe, a line is printed for each epoch.
+    If it is enabled and stderr is a file or a pipe, a line is printed every few seconds.
     """
     enabled = sys.stderr.isatty() if enabled is None else enabled
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]

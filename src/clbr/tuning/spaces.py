@@ -39,6 +39,11 @@ def nearby(values: list[Any], own: Any) -> list[Any]:
     return [own, *lower[-1:], *higher[:1]]
 
 
+def with_own(values: list[Any], own: Any) -> list[Any]:
+    """Return the values and a setting's own value, if it is not among them."""
+    return values if own in values else [own, *values]
+
+
 def size(space: SearchSpace) -> int:
     """Return the number of different settings in a search space."""
     return prod(len(values) for values in space.values())

@@ -13,7 +13,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
 from clbr.files import lock, read_bytes, write_atomic
 from clbr.training.config import NO_PRESET, Preset, RunConfig, compose, find_preset
-from clbr.tuning.spaces import nearby, search_space
+from clbr.tuning.spaces import nearby, search_space, with_own
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -38,7 +38,7 @@ class StudySettings(Config):
     fixed: dict[str, Any] = Field(description="settings that are not searched")
     space: dict[str, list[Any]] = Field(description="settings that are searched, with their values")
     first_trial: dict[str, Any] = Field(
-        default_factory=dict, description="settings of the first trial; empty: proposed like those of the others"
+        default_factory=dict, description="settings of the first trial: those of the preset, or the defaults"
     )
 
     def config(self, proposed: dict[str, Any]) -> RunConfig:
@@ -72,8 +72,8 @@ def make_study_settings(
 ) -> StudySettings:
     """Decide what to search: the search space of the model (or of the strategy) without the settings in `changes`.
 
-    With a preset (by default the one of the data set, if there is one) the search starts from it: the first trial has
-    its values, and the others try the values next to them.
+    The first trial has the values of the preset (by default the one of the data set, if there is one) or the defaults,
+    so that the best trial is never worse. With a preset the others try the values next to its values.
     """
     config = compose(
         dataset.name,
@@ -87,11 +87,9 @@ def make_study_settings(
     values = config.settings | config.train.model_dump(mode="json", exclude_none=True)
     values |= config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
     space = {key: tried for key, tried in search_space(config).items() if key not in (changes or {})}
-    first_trial = {}
     preset_name, _ = find_preset(model, preset, dataset.name, paradigm)
-    if preset_name:
-        first_trial = {key: values[key] for key in space}
-        space = {key: nearby(tried, values[key]) for key, tried in space.items()}
+    around = nearby if preset_name else with_own
+    space = {key: around(tried, values[key]) for key, tried in space.items()}
     return StudySettings.make(
         {
             "model": model,
@@ -102,7 +100,7 @@ def make_study_settings(
             "seed": seed,
             "fixed": {key: value for key, value in values.items() if key not in space},
             "space": space,
-            "first_trial": first_trial,
+            "first_trial": {key: values[key] for key in space},
         }
     )
 
@@ -202,7 +200,8 @@ def write_record(folder: Path, record: StudyRecord) -> None:
     if record.best is not None:
         config = record.config(record.best_settings)
         views = config.views.model_dump(mode="json", exclude_none=True) if config.views else {}
-        train = config.train.model_dump(mode="json", exclude_none=True)
+        # The search may have limited the number of epochs. How many a training needs is found by its patience.
+        train = config.train.model_dump(mode="json", exclude_none=True, exclude={"epochs"})
         preset = Preset(settings=config.settings, train=train, views=views)
         result = f"{record.metric} {record.best:.4f} on validation, best of {record.finished} trials"
         write_atomic(folder / BEST, f"# {record.model} on {record.data}: {result}\n{preset.to_toml()}".encode())
