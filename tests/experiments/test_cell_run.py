@@ -99,3 +99,18 @@ def test_training_pairs_outside_the_share_are_no_candidates_on_validation_and_te
     assert not run_cell(store, variant_cell.cell, Callbacks(should_stop=lambda: True))
     assert run_cell(store, variant_cell.cell, Callbacks())
     assert evaluated == {"validation": 2, "test": 1}
+
+
+def test_a_cell_with_noise_is_trained_on_changed_data_and_recorded(tiny: World, shop: Path, tmp_path: Path) -> None:
+    noisy = {"settings": {"epochs": 1, "noise_ub": 0.5, "noise_bi": 0.2}}
+    plan = spec(models=["lightgcn"], variants={"original": {"settings": {"epochs": 1}}, "noisy": noisy}, seeds=1)
+    store = Store(tmp_path / "c").open(tiny.dataset)
+    records = []
+    for one in expand(plan, str(shop), tiny.dataset.fingerprint, "tiny"):
+        assert run_cell(store, one.cell, Callbacks())
+        records.append(store.read(one.cell))
+    plain, other = records
+    assert plain is not None and other is not None
+    assert (plain.noise.rates, other.noise.rates) == ({}, {"ub": 0.5, "bi": 0.2})
+    assert plain.test != other.test
+    assert (store.folder / "data" / f"{tiny.dataset.name}-replace-ub0.5-bi0.2").exists()

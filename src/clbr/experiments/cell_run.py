@@ -17,6 +17,7 @@ from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
+from clbr.experiments.noise import add_noise
 from clbr.experiments.store import Curve, PerUser, Record, Store, changed_setting
 from clbr.files import lock
 from clbr.rng import generator
@@ -29,10 +30,11 @@ FOUND_AT = 20
 def run_cell(store: Store, cell: Cell, callbacks: Callbacks) -> bool:
     """Train a cell, or resume its training, and write its record. Return False if it was stopped before its end."""
     full = load(cell.config.data)
-    dataset = keep_share(full, cell.share)
-    masked = full.train if cell.share < 1 else None  # so that the candidates are the same for every share
+    dataset = training_data(full, cell)
+    changed = dataset is not full
+    masked = full.train if changed else None  # so that the candidates are the same for every share and noise
     folder = store.run_folder(cell)
-    data = _save_data(store, dataset) if cell.share < 1 else Path(cell.config.data)
+    data = _save_data(store, dataset) if changed else Path(cell.config.data)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder, callbacks.on_wait, callbacks.should_stop) as obtained:
         if not obtained:  # the process of a killed experiment is still in its last epoch
@@ -67,6 +69,11 @@ def _must_restart(store: Store, cell: Cell) -> bool:
     return bool(changed) or (best_epoch(folder, config) is not None and not (folder / BEST).exists())
 
 
+def training_data(dataset: BundleDataset, cell: Cell) -> BundleDataset:
+    """Return the data that a cell is trained on: a share of the training pairs, with noise. Or the data set itself."""
+    return add_noise(keep_share(dataset, cell.share), cell.noise)
+
+
 def keep_share(dataset: BundleDataset, share: float) -> BundleDataset:
     """Return the data set with a random share of its training pairs. A smaller share is part of a larger one."""
     if share == 1:
@@ -77,7 +84,7 @@ def keep_share(dataset: BundleDataset, share: float) -> BundleDataset:
 
 
 def _save_data(store: Store, dataset: BundleDataset) -> Path:
-    """Save a data set with a share of the pairs in the store, so that its runs can be resumed; return the folder."""
+    """Save a changed data set in the store, so that its runs can be resumed; return the folder."""
     folder = store.folder / "data" / dataset.name
     if not folder.exists():
         try:
@@ -107,6 +114,7 @@ def _evaluate(
         state="done",
         config=cell.config.model_copy(update={"data": ""}),  # the path is valid on this machine only
         share=cell.share,
+        noise=cell.noise,
         best_epoch=counters.best_epoch,
         epochs=counters.epoch,
         validation=best["validation"],

@@ -10,6 +10,7 @@ from typing import Any
 from clbr.config import Config, nearest
 from clbr.counterfactual.config import ViewsConfig
 from clbr.errors import InputError, found_in
+from clbr.experiments.noise import NO_NOISE, Noise
 from clbr.experiments.spec import SHARE, Point, Spec, Variant
 from clbr.models.base import ClosedForm
 from clbr.models.registry import find_model
@@ -18,15 +19,16 @@ from clbr.training.config import RunConfig, TrainConfig, compose
 
 @dataclass(frozen=True)
 class Cell:
-    """One training: settings and seed, on a share of the training pairs of a data set."""
+    """One training: settings and seed, on a share of the training pairs of a data set, perhaps with noise."""
 
     config: RunConfig
     share: float
     fingerprint: str
+    noise: Noise = NO_NOISE
 
     @cached_property
     def key(self) -> str:
-        """A name that depends on the values of all settings, the seed, the share and the data, and on nothing else.
+        """A name that depends on the values of all settings, the seed, the share, noise and data, and on nothing else.
 
         Values that equal the default are left out of the hash, so that a setting added to the package later does not
         rename older cells.
@@ -43,6 +45,8 @@ class Cell:
             "share": self.share,
             "fingerprint": self.fingerprint,
         }
+        if self.noise.rates:
+            content["noise"] = self.noise.model_dump(mode="json")
         digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return f"{config.model}-{config.paradigm}-{config.seed}-{digest[:12]}"
 
@@ -53,7 +57,7 @@ class Cell:
         if views is None or not views.within(find_model(self.config.model).relations).needs_selection:
             return None
         original = self.config.model_copy(update={"paradigm": "original", "views": None})
-        return Cell(original, self.share, self.fingerprint)
+        return Cell(original, self.share, self.fingerprint, self.noise)
 
 
 def _non_defaults(config: Config, base: type[Config]) -> dict[str, Any]:
@@ -87,7 +91,7 @@ def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[Vari
                     continue
                 for point in variant.points():
                     with found_in(f"variant {name}"):
-                        changes, share = _changes(model, variant, point)
+                        changes, share, noise = _changes(model, variant, point)
                         config = compose(
                             data,
                             model,
@@ -97,12 +101,12 @@ def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[Vari
                             seed=seed,
                             paradigm=variant.paradigm,
                         )
-                    cells.append(VariantCell(Cell(config, share, fingerprint), name, point))
+                    cells.append(VariantCell(Cell(config, share, fingerprint, noise), name, point))
     return cells
 
 
-def _changes(model: str, variant: Variant, point: Point) -> tuple[dict[str, Any], float]:
-    """Return the settings of a variant at a point, and its share of the training pairs.
+def _changes(model: str, variant: Variant, point: Point) -> tuple[dict[str, Any], float, Noise]:
+    """Return the settings of a variant at a point, its share of the training pairs, and its noise.
 
     A closed-form model has no training, so that of the training settings only the metric applies to it.
     """
@@ -111,11 +115,12 @@ def _changes(model: str, variant: Variant, point: Point) -> tuple[dict[str, Any]
     share = changes.pop(SHARE, 1.0)
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
         raise InputError(f"share {share}: expected a number above 0 and at most 1")
+    noise = Noise.make({key: changes.pop(key) for key in Noise.model_fields if key in changes}, "noise")
     if issubclass(find_model(model), ClosedForm):
         changes = {
             key: value for key, value in changes.items() if key not in TrainConfig.model_fields or key == "metric"
         }
-    return changes, float(share)
+    return changes, float(share), noise
 
 
 def select(

@@ -14,7 +14,10 @@ from clbr.evaluation.metrics import HEADLINE, Headline
 from clbr.models.registry import find_model
 
 SHARE = "share"
-"""A setting of a variant besides those of model, training and views: the share of the training pairs that is used."""
+"""A setting of a variant besides those of model, training and views: the share of the training pairs that is used.
+
+The others are those of `Noise`.
+"""
 
 Point = dict[str, Any]
 """Values of the varied settings, by name."""

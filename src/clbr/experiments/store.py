@@ -19,6 +19,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.evaluation.metrics import HEADLINE
 from clbr.experiments.cells import Cell
+from clbr.experiments.noise import NO_NOISE, Noise
 from clbr.files import read_bytes, write_atomic
 from clbr.training.config import RunConfig, TrainConfig
 
@@ -50,6 +51,7 @@ class Record(Config):
     state: Literal["done", "failed"]
     config: RunConfig
     share: float
+    noise: Noise = NO_NOISE
     error: str = ""
     best_epoch: int = 0
     epochs: int = 0
@@ -209,7 +211,7 @@ class Store:
     def write_failure(self, cell: Cell, error: str) -> None:
         """Write the record of a cell that failed, with its error."""
         config = cell.config.model_copy(update={"data": ""})
-        self.write(Record(key=cell.key, state="failed", config=config, share=cell.share, error=error))
+        self.write(Record(key=cell.key, state="failed", config=config, share=cell.share, noise=cell.noise, error=error))
 
     def read_per_user(self, cell: Cell) -> PerUser:
         """Read a cell's results on test, by user and by pair."""

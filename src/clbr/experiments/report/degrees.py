@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.experiments.cell_run import FOUND_AT, keep_share
+from clbr.experiments.cell_run import FOUND_AT, training_data
 from clbr.experiments.report.drawing import (
     Drawn,
     add_legend,
@@ -117,7 +117,7 @@ def _gains(
         reference = results.reference(group)
         if reference is None or not (seeds := common_seeds(group, reference)):
             continue
-        trained = keep_share(results.dataset, group.share).train[:, side]
+        trained = training_data(results.dataset, group.cells[0].cell).train[:, side]
         classes = np.searchsorted(CLASS_STARTS, np.bincount(trained, minlength=size)[nodes], side="right") - 1
         differences = [values(group, seed) - values(reference, seed) for seed in seeds]
         for degree_class in np.unique(classes):

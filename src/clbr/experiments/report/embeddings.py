@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
-from clbr.experiments.cell_run import keep_share
+from clbr.experiments.cell_run import training_data
 from clbr.experiments.cells import Cell
 from clbr.experiments.report.drawing import Drawn, draw_points, new_figure, plain_text, to_svg
 from clbr.experiments.report.grid import Grid, plain_rows
@@ -67,7 +67,7 @@ def coordinates(results: Results, cell: Cell) -> dict[str, Points]:
 
 def _vectors(results: Results, cell: Cell) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Yield the vectors of each kind and stage, always of the same nodes: the node table, and the embeddings."""
-    dataset = keep_share(results.dataset, cell.share)
+    dataset = training_data(results.dataset, cell)
     model = _trained_model(results.store, cell, dataset)
     with torch.no_grad():
         propagated = model.encode(BundleGraph.of(dataset))
