@@ -61,7 +61,7 @@ def measure_recommend(address: str, recommender: Recommender, seconds: int, conn
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
         script.write(
             f"math.randomseed(7)\nlocal users = {{{ids}}}\n"
-            'request = function() return wrk.format("GET", "/api/recommend?k=20&user=" .. users[math.random(#users)]) end\n'
+            'request = function() return wrk.format("GET", "/v1/recommend?k=20&user=" .. users[math.random(#users)]) end\n'
         )
         script.flush()
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script.name, address]
@@ -85,7 +85,7 @@ def measure_whatif(address: str, recommender: Recommender, questions: int) -> No
             item = next(i for i in rng.integers(artifact.about.items, size=1000).tolist() if i not in known)
             request = {"user": artifact.users.id(user), "add_items": [artifact.items.id(item)]}
             start = time.perf_counter()
-            client.post("/api/whatif", json=request).raise_for_status()
+            client.post("/v1/whatif", json=request).raise_for_status()
             middle = time.perf_counter()
             recommender.whatif(request["user"], add_items=request["add_items"])
             if number >= WARM_UP:
@@ -142,14 +142,14 @@ class SoakResult:
 def send_request(client: httpx2.Client, user: str, bundle: str, kind: str) -> httpx2.Response:
     """Send one request of a kind."""
     if kind == "list":
-        return client.get("/api/recommend", params={"user": user})
+        return client.get("/v1/recommend", params={"user": user})
     if kind == "find":
-        return client.get("/api/find", params={"kind": "item", "text": bundle})
+        return client.get("/v1/find", params={"kind": "item", "text": bundle})
     if kind == "whatif":
-        return client.post("/api/whatif", json={"user": user, "k": 10})
+        return client.post("/v1/whatif", json={"user": user, "k": 10})
     if kind == "audience":
-        return client.post("/api/audience", json={"bundle": bundle})
-    return client.post("/api/explain", json={"user": user, "bundle": bundle, "budget": 10})
+        return client.post("/v1/audience", json={"bundle": bundle})
+    return client.post("/v1/explain", json={"user": user, "bundle": bundle, "budget": 10})
 
 
 def soak(one: Path, other: Path, minutes: float) -> None:

@@ -37,7 +37,7 @@ def shown_list(page: Any) -> list[str]:
 
 
 def whatif(service: Service, k: int = 20, **edits: list[str]) -> dict[str, Any]:
-    return service.fetch("/api/whatif", {"user": str(USER), "k": k, **edits})
+    return service.fetch("/v1/whatif", {"user": str(USER), "k": k, **edits})
 
 
 def labels(kind: str, nodes: list[dict[str, Any]]) -> list[str]:
@@ -45,7 +45,7 @@ def labels(kind: str, nodes: list[dict[str, Any]]) -> list[str]:
 
 
 def history(service: Service) -> dict[str, Any]:
-    return service.fetch(f"/api/user?id={USER}")
+    return service.fetch(f"/v1/user?id={USER}")
 
 
 def user_link(**edits: object) -> str:

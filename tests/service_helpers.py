@@ -4,6 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from urllib.request import Request, urlopen
 from fastapi.testclient import TestClient
 
 from clbr.service.app import make_app
+from clbr.service.limits import DEFAULT, Limits
 from clbr.service.pages import ServiceConfig
 from clbr.service.worker import Worker
 
@@ -53,9 +57,16 @@ def wait_until_ready(process: subprocess.Popen[str]) -> Service:
     return Service(line.split("answers at ")[1].split()[0])
 
 
-def make_client(folder: Path, **config: Any) -> TestClient:
-    """A client of the application, without a server."""
-    return TestClient(make_app(ServiceConfig(folder, **config), Worker(folder)), base_url="http://127.0.0.1")
+@contextmanager
+def make_client(folder: Path, limits: Limits = DEFAULT, **config: Any) -> Iterator[TestClient]:
+    """A client of the application, without a server; its artifact is loaded."""
+    worker = Worker(folder, limits)
+    app = make_app(ServiceConfig(folder, limits=limits, **config), worker)
+    app.state.worker = worker
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        while client.get("/ready").status_code == 503 and not worker.rejected:
+            time.sleep(0.005)
+        yield client
 
 
 def assert_error(answer: Any, status: int, *words: str) -> None:

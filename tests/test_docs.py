@@ -176,12 +176,15 @@ def test_the_pages_on_experiments_and_views_name_every_setting() -> None:
 
 def test_the_page_on_the_service_names_every_route_and_key() -> None:
     from clbr.inference import answers
+    from clbr.service.app import make_app
+    from clbr.service.pages import ServiceConfig
+    from clbr.service.worker import Worker
 
     page = docs("service.md")
-    source = "".join((ROOT / "src" / "clbr" / "service" / file).read_text() for file in ("app.py", "pages.py"))
-    routes = re.findall(r"@app\.(get|post)\(\"(/(?:api|admin|live|ready|metrics)[^\"]*)\"", source)
-    assert len(routes) > 15
-    assert not [route for method, route in routes if f"{method.upper()} {route}" not in page]
+    paths = make_app(ServiceConfig(ROOT), Worker(ROOT)).openapi()["paths"]
+    served = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    named = set(re.findall(r"(?:GET|POST) /[\w/.]+", page.split("## Routes")[1].split("Ids are texts")[0]))
+    assert len(served) > 15 and named == served | {"GET /openapi.json"}
     for answer in (answers.Recommendations, answers.WhatIf, answers.Audience, answers.Explanation, answers.Suggestions):
         assert not [key for key in answer.model_fields if f"`{key}`" not in page], answer
 

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clbr.data.checks import DataWarning
     from clbr.data.dataset import BundleDataset, Nodes
     from clbr.data.describe import describe
     from clbr.data.folder import load, save
@@ -42,6 +43,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _MODULES = {
     "BundleDataset": "data.dataset",
     "BundleGraph": "graph.graph",
+    "DataWarning": "data.checks",
     "EdgeEdits": "graph.edits",
     "Embeddings": "models.base",
     "Encoder": "models.base",
@@ -71,6 +73,7 @@ _MODULES = {
 __all__ = [
     "BundleDataset",
     "BundleGraph",
+    "DataWarning",
     "EdgeEdits",
     "Embeddings",
     "Encoder",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clbr import BundleDataset, load, save
+from clbr.models.registry import BASELINES
 from conftest import SHARED, make_dataset
 from typed import Run, assert_refused, snapshot
 
@@ -53,6 +54,7 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["evaluate"],
         ["compare"],
         ["tune"],
+        ["update"],
         ["views"],
         ["theory"],
         ["export"],
@@ -117,7 +119,7 @@ def test_simulate_writes_a_folder_that_the_other_commands_take(run: Run, tmp_pat
     assert run("data", "describe", "shop")[0] == 0
     code, out, _ = run("baselines", "shop", "--k", "5", "--json")
     assert code == 0
-    assert set(json.loads(out)) == {"popularity", "EASE", "EASE with contents"}
+    assert set(json.loads(out)) == set(BASELINES)
     assert "seed = 3" in (tmp_path / "shop" / "origin.toml").read_text()
     assert load(tmp_path / "shop").items.names is not None
 

@@ -235,7 +235,7 @@ def test_a_closed_form_model_is_trained_evaluated_compared_and_resumed(run: Run,
     ease, popular = (json.loads(run("evaluate", name, "--json")[1])["recall@20"] for name in ("ease", "popular"))
     assert ease > popular
     code, out, _ = run("compare", "popular", "ease")
-    assert (code, out.splitlines()[1].split()) == (0, ["popularity", "ease"])
+    assert (code, out.splitlines()[1].split()) == (0, ["popularity", "ease", "best", "baseline"])
 
 
 def test_a_whole_number_is_a_valid_l2_on_the_command_line(run: Run, shop: Path) -> None:

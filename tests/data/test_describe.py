@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, Nodes, describe
-from clbr.data.describe import SEGMENTS, Degrees, plot_degrees, segment_users
+from clbr.data.describe import SEGMENTS, Degrees, plot, segment_users
 from conftest import make_dataset
 
 
@@ -68,16 +68,17 @@ def test_another_data_set_with_a_published_name_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_degree_distributions_are_plotted(small: BundleDataset, tmp_path: Path, suffix: str) -> None:
+def test_degrees_and_held_out_shares_are_plotted(small: BundleDataset, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"degrees{suffix}"
-    plot_degrees([small, make_dataset(name="other")], path)
+    datasets = [small, make_dataset(name="other")]
+    plot(datasets, [describe(dataset) for dataset in datasets], path)
     assert path.read_bytes()[:5] in (b"\x89PNG\r", b"<?xml", b"%PDF-")
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_plot_of_an_unknown_format_is_an_error(small: BundleDataset, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a name that ends in .png, .svg, .pdf"):
-        plot_degrees([small], tmp_path / "degrees.bmp")
+        plot([small], [describe(small)], tmp_path / "degrees.bmp")
 
 
 def test_users_are_heavy_or_light_by_the_median_of_those_with_bundles_and_cold_without() -> None:

@@ -142,7 +142,7 @@ def test_wrong_arguments_are_an_error(arguments: dict[str, Any], message: str) -
         (
             {"user": list("abcdefghijkl")},
             "random",
-            "the split leaves validation empty; no user has three pairs or more",
+            "the split leaves validation empty; each user has one pair .is the user column the right one",
         ),
         ({"time": [1.0] * 11 + [None]}, "last", r"user_bundle, row 11 .*: time '' is not a number, a date"),
     ],

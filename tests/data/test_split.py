@@ -3,7 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clbr.data.split import TEST, TRAIN, VALIDATION, SplitConfig, split_last, split_random
+from clbr.data.split import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    SplitConfig,
+    hide_held_out_items,
+    split_last,
+    split_leave_one_out,
+    split_random,
+)
 from clbr.errors import InputError
 
 
@@ -47,7 +56,35 @@ def test_shares_that_leave_nothing_to_train_on_are_an_error() -> None:
         SplitConfig.make({"validation": 0.5, "test": 0.5})
 
 
-@pytest.mark.parametrize("method", ["last", "given"])
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(0, 5))
+def test_leave_one_out_holds_out_one_pair_for_each_use_and_one_of_two_in_turn(users: list[int], seed: int) -> None:
+    left = np.sort(np.array(users, np.int32))
+    labels = split_leave_one_out(left, seed)
+    assert (labels == split_leave_one_out(left, seed)).all()
+    two = [user for user in sorted(set(users)) if users.count(user) == 2]
+    for user in set(users):
+        mine, n = labels[left == user], users.count(user)
+        first = user in two[0::2]
+        assert (mine == TEST).sum() == (0 if n == 1 else first if n == 2 else 1)
+        assert (mine == VALIDATION).sum() == (0 if n == 1 else not first if n == 2 else 1)
+        assert (mine == TRAIN).any()
+
+
+def test_leave_one_out_draws_with_its_seed() -> None:
+    users = np.repeat(np.arange(50, dtype=np.int32), 3)
+    assert (split_leave_one_out(users, 0) != split_leave_one_out(users, 1)).any()
+
+
+def test_items_of_held_out_bundles_are_hidden_unless_a_training_bundle_of_the_user_has_them() -> None:
+    bi = np.array([[0, 0], [0, 1], [1, 1], [1, 2], [2, 3]], np.int32)
+    train = np.array([[0, 0], [1, 2]], np.int32)  # user 0: items 0 and 1; user 1: item 3
+    held_out = np.array([[0, 1], [1, 0]], np.int32)  # user 0: items 1 and 2; user 1: items 0 and 1
+    ui = np.array([[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 2], [2, 0]], np.int32)
+    kept = hide_held_out_items(ui, bi, train, held_out, bundles=3, items=4)
+    assert kept.tolist() == [[0, 0], [0, 1], [0, 3], [1, 2], [2, 0]]
+
+
+@pytest.mark.parametrize("method", ["last", "given", "leave-one-out"])
 def test_shares_for_a_split_that_uses_none_are_an_error(method: str) -> None:
     with pytest.raises(InputError, match=f"the method {method} uses no shares; leave validation and test out"):
         SplitConfig.make({"method": method, "test": 0.3})

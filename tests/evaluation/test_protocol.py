@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.errors import InputError
-from clbr.evaluation.protocol import evaluate
+from clbr.evaluation.protocol import BestBaseline, evaluate
 from clbr.models.registry import baseline_scorer
 from clbr.simulation.world import World
 from conftest import Fixed, make_dataset
@@ -123,12 +123,15 @@ def test_a_frame_has_a_row_for_each_metric(small: BundleDataset) -> None:
 
 def test_a_frame_sets_the_baseline_beside_each_value(small: BundleDataset) -> None:
     result = evaluate(baseline_scorer("EASE", small), small, split="test", ks=(2,))
-    beside = replace(result, baseline=("popularity", {"recall@2": 0.75}))
+    best = BestBaseline(name="EASE", settings={"l2": 500.0}, metric="recall@20", means={"recall@2": 0.8})
+    beside = replace(result, baseline=best)
+    below = "this model is below the best baseline, EASE (l2 500): recall@2 75.00 against 80.00 percent."
+    assert repr(beside).endswith(below)
     frame = beside.to_frame()
     assert frame.columns == ["metric", "value", "baseline", "baseline_value"]
-    assert frame["baseline"].unique().to_list() == ["popularity"]
+    assert frame["baseline"].unique().to_list() == ["EASE (l2 500)"]
     values = dict(zip(frame["metric"], frame["baseline_value"], strict=True))
-    assert values == dict.fromkeys(result.means) | {"recall@2": 0.75}
+    assert values == dict.fromkeys(result.means) | {"recall@2": 0.8}
     with pytest.raises(InputError, match="unknown backend 'excel'"):
         replace(beside, backend="excel").to_frame()
 

@@ -11,16 +11,13 @@ from fastapi.testclient import TestClient
 from clbr import Recommender, load_recommender
 from clbr.data.pairs import neighbours
 from clbr.inference.whatif import factual_state
-from clbr.service.app import make_app
-from clbr.service.pages import ServiceConfig
-from clbr.service.worker import Worker
+from service_helpers import make_client
 from typed import Run
 
 
 @pytest.fixture(scope="module")
 def service(artifact_of: Callable[[str], Path]) -> Iterator[TestClient]:
-    folder = artifact_of("crosscbr")
-    with TestClient(make_app(ServiceConfig(folder), Worker(folder)), base_url="http://127.0.0.1") as client:
+    with make_client(artifact_of("crosscbr")) as client:
         yield client
 
 
@@ -41,77 +38,77 @@ def questions(recommender: Recommender) -> dict[str, Case]:
         "recommend": Case(
             lambda one: one.recommend_one("3", k=7),
             "recommend {} --user 3 --k 7",
-            "/api/recommend",
+            "/v1/recommend",
             {"user": "3", "k": 7},
         ),
         "recommend, diverse": Case(
             lambda one: one.recommend_one("3", k=7, diversity=0.5, keep_chosen=True),
             "recommend {} --user 3 --k 7 --diversity 0.5 --keep-chosen",
-            "/api/recommend",
+            "/v1/recommend",
             {"user": "3", "k": 7, "diversity": 0.5, "keep_chosen": True},
         ),
         "recommend, unseen user": Case(
             lambda one: one.recommend_one(likes_items=["0", "3"], likes_bundles=["7"]),
             "recommend {} --likes-item 0 --likes-item 3 --likes-bundle 7",
-            "/api/recommend",
+            "/v1/recommend",
             {"likes_items": ["0", "3"], "likes_bundles": ["7"]},
         ),
         "whatif": Case(
             lambda one: one.whatif("3", drop_items=[item], add_bundles=[ranking[0]], k=5),
             f"whatif {{}} --user 3 --drop-item {item} --add-bundle {ranking[0]} --k 5",
-            "/api/whatif",
+            "/v1/whatif",
             {"user": "3", "drop_items": [item], "add_bundles": [ranking[0]], "k": 5},
         ),
         "whatif, any edits": Case(
             lambda one: one.whatif("3", edits={"drop": {"ui": [["3", item]], "bi": [["5", inside]]}}),
             "whatif {} --user 3 --edits edits.json",
-            "/api/whatif",
+            "/v1/whatif",
             {"user": "3", "edits": {"drop": {"ui": [["3", item]], "bi": [["5", inside]]}}},
         ),
         "audience": Case(
             lambda one: one.audience("5", swap=[(inside, outside)], k=10, max_users=3),
             f"audience {{}} --bundle 5 --swap {inside}={outside} --k 10 --max-users 3",
-            "/api/audience",
+            "/v1/audience",
             {"bundle": "5", "swap": [[inside, outside]], "k": 10, "max_users": 3},
         ),
         "audience, unseen bundle": Case(
             lambda one: one.new_bundle_audience(["0", "3"], k=4),
             "audience {} --item 0 --item 3 --k 4",
-            "/api/audience/new",
+            "/v1/audience/new",
             {"items": ["0", "3"], "k": 4},
         ),
         "explain, why": Case(
             lambda one: one.explain("3", ranking[4], k=10),
             f"explain {{}} --user 3 --bundle {ranking[4]} --k 10",
-            "/api/explain",
+            "/v1/explain",
             {"user": "3", "bundle": ranking[4], "k": 10},
         ),
         "explain, history": Case(
             lambda one: one.explain("3", ranking[30], budget=50),
             f"explain {{}} --user 3 --bundle {ranking[30]} --budget 50",
-            "/api/explain",
+            "/v1/explain",
             {"user": "3", "bundle": ranking[30], "budget": 50},
         ),
         "explain, contents": Case(
             lambda one: one.explain("3", ranking[30], of="contents"),
             f"explain {{}} --user 3 --bundle {ranking[30]} --of contents",
-            "/api/explain",
+            "/v1/explain",
             {"user": "3", "bundle": ranking[30], "of": "contents"},
         ),
         "suggest": Case(
             lambda one: one.suggest("5", drop_items=[inside], k=10, count=3),
             f"suggest {{}} --bundle 5 --drop-item {inside} --k 10 --count 3",
-            "/api/suggest",
+            "/v1/suggest",
             {"bundle": "5", "drop_items": [inside], "k": 10, "count": 3},
         ),
         "similar bundles": Case(
             lambda one: one.similar_bundles("5", k=3),
             "similar {} --bundle 5 --k 3",
-            "/api/similar?kind=bundle&id=5&k=3",
+            "/v1/similar?kind=bundle&id=5&k=3",
             {},
         ),
         "similar items": Case(
-            lambda one: one.similar_items("5", k=3), "similar {} --item 5 --k 3", "/api/similar?kind=item&id=5&k=3", {}
+            lambda one: one.similar_items("5", k=3), "similar {} --item 5 --k 3", "/v1/similar?kind=item&id=5&k=3", {}
         ),
     }
 
@@ -145,15 +142,15 @@ def test_python_the_command_line_and_http_agree_to_the_letter(
 
 def test_a_batch_over_http_is_the_batch_in_python(service: TestClient, artifact_of: Callable[[str], Path]) -> None:
     answer = load_recommender(artifact_of("crosscbr")).recommend_batch(["3", "17"], k=4)
-    assert service.post("/api/recommend/batch", json={"users": ["3", "17"], "k": 4}).text == answer.to_json()
+    assert service.post("/v1/recommend/batch", json={"users": ["3", "17"], "k": 4}).text == answer.to_json()
 
 
 @pytest.mark.parametrize(
     ("typed", "path", "body", "status"),
     [
-        ("recommend {} --user 600", "/api/recommend", {"user": "600"}, 404),
-        ("whatif {} --user 3 --add-item 3 --add-item 3", "/api/whatif", {"user": "3", "add_items": ["3", "3"]}, 422),
-        ("audience {} --item 3 --item 3", "/api/audience/new", {"items": ["3", "3"]}, 422),
+        ("recommend {} --user 600", "/v1/recommend", {"user": "600"}, 404),
+        ("whatif {} --user 3 --add-item 3 --add-item 3", "/v1/whatif", {"user": "3", "add_items": ["3", "3"]}, 422),
+        ("audience {} --item 3 --item 3", "/v1/audience/new", {"items": ["3", "3"]}, 422),
     ],
 )
 def test_errors_say_the_same_everywhere(

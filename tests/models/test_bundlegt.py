@@ -9,6 +9,7 @@ from clbr import BundleDataset, Nodes, World
 from clbr.data.pairs import incidence
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models import bundlegt
+from clbr.models.base import Batch, Triples
 from clbr.models.bundlegt import Attention, BundleGT, Sequences
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
@@ -25,7 +26,7 @@ def build(dataset: BundleDataset, **settings: object) -> BundleGT:
 
 
 def identity_attention(dim: int) -> Attention:
-    attention = Attention(dim)
+    attention = Attention(dim, learned=False)
     with torch.no_grad():
         attention.query.copy_(torch.eye(dim))
         attention.key.copy_(torch.eye(dim))
@@ -53,7 +54,7 @@ def test_blocks_of_sequences_give_the_attention_of_each(
     block: int, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundlegt, "BLOCK", block)
-    attention, x = Attention(3).double(), torch.randn(5, 3, dtype=torch.float64)
+    attention, x = Attention(3, learned=True).double(), torch.randn(5, 3, dtype=torch.float64)
     with torch.no_grad():
         for matrix in attention.parameters():
             matrix.normal_()
@@ -65,7 +66,7 @@ def test_blocks_of_sequences_give_the_attention_of_each(
 
 
 def test_the_gradient_of_attention_is_right() -> None:
-    attention = Attention(3).double()
+    attention = Attention(3, learned=True).double()
     sequences = Sequences(Edges(PAIRS, (5, 5)), 3)
     inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in ((5, 3), (3, 3), (3, 3))]
 
@@ -120,6 +121,18 @@ def test_two_layers_equal_those_of_dense_matrices() -> None:
     torch.testing.assert_close(level.users, users)
     torch.testing.assert_close(level.bundles, bundles)
     torch.testing.assert_close(level.items, items)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_queries_and_keys_are_trained_only_if_asked(learned: bool, tiny: World) -> None:
+    model, graph = build(tiny.dataset, learned_attention=learned), BundleGraph.of(tiny.dataset)
+    triples = Triples(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([[4], [5]]))
+    sum(model.losses(graph, Batch(triples), torch_generator(0, "noise")).values()).backward()  # type: ignore[union-attr, no-untyped-call]
+    with_gradient = {name for name, values in model.named_parameters() if values.grad is not None and values.grad.any()}
+    tables = {"users", "bundles", "items"}
+    matrices = {name for name, _ in model.named_parameters()} - tables
+    assert len(matrices) == 12  # three layers, over items and over bundles, queries and keys
+    assert with_gradient == (tables | matrices if learned else tables)
 
 
 def test_sequences_are_computed_again_only_for_relations_that_change(tiny: World) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clbr.models.base import COMMON_SPACE
+from clbr.models.base import COMMON_SPACE, ClosedForm
 from clbr.models.registry import MODELS
 from clbr.testing import ModelContract
 
@@ -10,6 +10,8 @@ from clbr.testing import ModelContract
 # of popularity.
 CONTRACTS: dict[str, dict[str, Any]] = {
     "popularity": {"beats_popularity": None, "extreme_settings": [{}]},
+    "overlap": {"beats_popularity": 1.2, "extreme_settings": [{"length": 0.0, "history": 0.0}, {"length": 1.0}]},
+    "neighbours": {"beats_popularity": 1.5, "extreme_settings": [{"penalty": 0.0}, {"penalty": 1.0, "items": 0.0}]},
     "ease": {"beats_popularity": 1.4, "extreme_settings": [{"l2": 0.1}, {"l2": 1e9}, {"l2": 1.0, "contents": 100.0}]},
     "bprmf": {
         "train_settings": {"learning_rate": 0.02, "weight_decay": 0.001},
@@ -60,7 +62,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
         "beats_popularity": 1.3,
         "extreme_settings": [
             {"attention_layers": 4, "item_layers": 0, "bundle_tokens": 1, "user_tokens": 1},
-            {"init": "normal", "dim": 128, "bundle_attention": 1.0, "user_attention": 1.0},
+            {"init": "normal", "dim": 128, "bundle_attention": 1.0, "user_attention": 1.0, "learned_attention": True},
             {"objective": "softmax", "dim": 1, "bundle_attention": 0.0},
         ],
     },
@@ -99,6 +101,6 @@ def test_every_built_in_model_has_contract_settings_of_its_own() -> None:
 
 def test_every_model_names_its_paper_and_searches_the_common_settings_first() -> None:
     for name, model in BUILT_IN.items():
-        if name not in ("popularity", "ease"):
+        if not issubclass(model, ClosedForm):
             assert dict(list(model.search_space.items())[:3]) == COMMON_SPACE, name
         assert model.citation or name == "popularity", name

@@ -44,7 +44,7 @@ def restored() -> Iterator[None]:
 
 
 def test_the_registry_holds_baselines_and_models_in_their_order() -> None:
-    baselines = ["popularity", "ease"]
+    baselines = ["popularity", "overlap", "neighbours", "ease"]
     trained = ["bprmf", "lightgcn", "dam", "rgcn", "bundlenet", "bgcn", "crosscbr", "bundlegt", "multicbr", "trilevel"]
     assert list(MODELS) == baselines + trained
 

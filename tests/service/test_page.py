@@ -19,7 +19,7 @@ from service_helpers import TOKEN, Service
 
 
 def test_the_card_is_shown_with_its_tables_and_metrics(open_page: OpenPage, service: Service) -> None:
-    about = service.fetch("/api/about")
+    about = service.fetch("/v1/about")
     page = open_page("#tab=model")
     card = page.get_by_role("article", name="Model card")
     title = re.match(r"# (.*)", about["card"])
@@ -70,7 +70,7 @@ def test_names_with_markup_are_text(open_page: OpenPage, service: Service) -> No
     page = open_page(f"#tab=users&user={HOSTILE_USER}")
     page.get_by_role("heading", name=HOSTILE_NAME, exact=True).wait_for()
     shown_list(page)
-    user = service.fetch(f"/api/user?id={HOSTILE_USER}")
+    user = service.fetch(f"/v1/user?id={HOSTILE_USER}")
     assert names(page, ".nodes li").count(HOSTILE_NAME) == 2
     page.get_by_role("button", name=f"Remove {HOSTILE_NAME}").first.click()
     page.locator(".ranking.moved").wait_for()

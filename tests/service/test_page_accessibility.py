@@ -42,7 +42,7 @@ def test_every_tab_is_accessible_and_nothing_is_cut_off(
     open_page: OpenPage, service: Service, check: Check, theme: str, width: int
 ) -> None:
     dropped = history(service)["bundles"][0]["id"]
-    item = service.fetch(f"/api/bundle?id={BUNDLE}")["items"][0]["id"]
+    item = service.fetch(f"/v1/bundle?id={BUNDLE}")["items"][0]["id"]
     page = open_page(color_scheme=theme, viewport={"width": width, "height": 800})
     page.locator(".examples button").first.wait_for()
     start = page.url.split("#")[0]
@@ -81,7 +81,7 @@ def test_errors_are_accessible(open_page: OpenPage, service: Service, check: Che
     page.get_by_role("tab", name="Readers").click()
     page.get_by_role("button", name="Discard all changes").click()
     shown_list(page)
-    page.route("**/api/*", lambda route: route.abort("connectionrefused"))
+    page.route("**/v1/*", lambda route: route.abort("connectionrefused"))
     page.locator(".why").first.click()
     page.locator(".answer .error").wait_for()
     page.get_by_role("combobox", name="Find a reader").fill("1")

@@ -15,7 +15,7 @@ def shown_audience(page: Any) -> tuple[list[str], list[str], str]:
 
 
 def assert_audience(page: Any, service: Service, **edits: list[str]) -> dict[str, Any]:
-    answer = service.fetch("/api/audience", {"bundle": BUNDLE, "k": 20, **edits})
+    answer = service.fetch("/v1/audience", {"bundle": BUNDLE, "k": 20, **edits})
     before, after, large = shown_audience(page)
     assert before == [str(part["before"]) for part in answer["segments"].values()]
     assert after == [str(part["after"]) for part in answer["segments"].values()]
@@ -24,10 +24,10 @@ def assert_audience(page: Any, service: Service, **edits: list[str]) -> dict[str
 
 
 def test_a_bundle_is_found_and_its_items_removed_added_and_swapped(open_page: OpenPage, service: Service) -> None:
-    bundle = service.fetch(f"/api/bundle?id={BUNDLE}")
+    bundle = service.fetch(f"/v1/bundle?id={BUNDLE}")
     inside = {item["id"] for item in bundle["items"]}
     new, other = [
-        item for item in service.fetch("/api/find?kind=item&text=&limit=50")["found"] if item["id"] not in inside
+        item for item in service.fetch("/v1/find?kind=item&text=&limit=50")["found"] if item["id"] not in inside
     ][:2]
     page = open_page("#tab=bundles")
     page.get_by_role("combobox", name="Find a list").fill(bundle["name"].lower())
@@ -66,7 +66,7 @@ def test_a_bundle_is_found_and_its_items_removed_added_and_swapped(open_page: Op
 
 
 def test_the_users_who_enter_and_leave_are_links(open_page: OpenPage, service: Service) -> None:
-    items = service.fetch(f"/api/bundle?id={BUNDLE}")["items"]
+    items = service.fetch(f"/v1/bundle?id={BUNDLE}")["items"]
     dropped = [item["id"] for item in items[:3]]
     page = open_page(f"#tab=bundles&bundle={BUNDLE}&" + "&".join(f"drop_items={id}" for id in dropped))
     wait_audience(page)
@@ -83,7 +83,7 @@ def test_the_best_swap_is_found_and_applied(open_page: OpenPage, service: Servic
     page = open_page(f"#tab=bundles&bundle={BUNDLE}")
     wait_audience(page)
     page.get_by_role("button", name="Find good swaps").click()
-    swaps = service.fetch("/api/suggest", {"bundle": BUNDLE, "k": 20, "count": 5})["swaps"]
+    swaps = service.fetch("/v1/suggest", {"bundle": BUNDLE, "k": 20, "count": 5})["swaps"]
     best = swaps[0]
     page.get_by_role("button", name=f"Swap {best['old']['name']} for {best['new']['name']}", exact=True).click()
     page.locator(".bars.changed").wait_for()
@@ -96,7 +96,7 @@ def test_the_button_says_that_swaps_are_being_tried(open_page: OpenPage) -> None
     page = open_page(f"#tab=bundles&bundle={BUNDLE}")
     wait_audience(page)
     waiting: list[Any] = []
-    page.route("**/api/suggest", lambda route: waiting.append(route))
+    page.route("**/v1/suggest", lambda route: waiting.append(route))
     page.get_by_role("button", name="Find good swaps").click()
     page.get_by_role("button", name="Trying swaps …").wait_for()
     assert page.locator(".suggestions").get_attribute("aria-busy") == "true"
@@ -113,7 +113,7 @@ def test_all_who_enter_can_be_shown(open_page: OpenPage) -> None:
     part = {"users": 200, "before": 0, "after": 20}
     answer = {"bundle": {"id": BUNDLE, "name": "x"}, "k": 20, "users": 200, "segments": {"heavy": part}}
     answer |= {"before": 0, "after": 20, "entered": people, "entered_count": 20, "left": [], "left_count": 0}
-    page.route("**/api/audience", lambda route: route.fulfill(json=answer | {"warnings": [], "caveat": ""}))
+    page.route("**/v1/audience", lambda route: route.fulfill(json=answer | {"warnings": [], "caveat": ""}))
     page.get_by_role("button", name=re.compile("^Remove ")).first.click()
     page.get_by_role("heading", name="20 enter", exact=True).wait_for()
     assert page.locator(".names a:visible").count() == 12
@@ -129,7 +129,7 @@ def test_on_a_phone_a_bar_scrolls_to_the_answer_and_nothing_moves_when_it_is_hid
     open_page: OpenPage, service: Service
 ) -> None:
     """A page that grew shorter under a finger would take the tap away from the button below it."""
-    item = service.fetch(f"/api/bundle?id={BUNDLE}")["items"][0]["id"]
+    item = service.fetch(f"/v1/bundle?id={BUNDLE}")["items"][0]["id"]
     page = open_page(f"#tab=bundles&bundle={BUNDLE}&drop_items={item}", viewport={"width": 375, "height": 500})
     wait_audience(page)
     bar = page.get_by_role("button", name="See it ↓")

@@ -67,7 +67,7 @@ COUNT = """
 window.asked = { all: 0, now: 0, most: 0 };
 const real = window.fetch;
 window.fetch = async (path, options) => {
-  if (!path.startsWith("/api/item")) return real(path, options);
+  if (!path.startsWith("/v1/item")) return real(path, options);
   asked.all += 1;
   asked.now += 1;
   asked.most = Math.max(asked.most, asked.now);
@@ -79,7 +79,7 @@ window.fetch = async (path, options) => {
 def test_a_link_with_too_many_changes_is_cut_and_looked_up_with_few_requests_at_a_time(
     open_page: OpenPage, service: Service
 ) -> None:
-    most = service.fetch("/api/about")["limits"]["edits"]
+    most = service.fetch("/v1/about")["limits"]["edits"]
     missing = "".join(f"&add_items=none{number}" for number in range(most + 400)) + "&add_items=" + 70_000 * "x"
     page = open_page(user_link() + missing, script=COUNT, expect=(FAILED_REQUEST,))
     page.locator(".notice").get_by_text(f"at most {most} of each sort are shown, 401 are left out").wait_for()
@@ -101,7 +101,7 @@ def answer_with_error(page: Any, path: str, status: int, error: str, **fields: s
 @pytest.mark.parametrize(
     ("rejection", "words"),
     [
-        ((404, "unknown item 'x'; /api/find?kind=item&text=... finds ids"), "There is no book “x” here."),
+        ((404, "unknown item 'x'; /v1/find?kind=item&text=... finds ids"), "There is no book “x” here."),
         ((422, "user user-1 has an item, items and bundles"), "Reader user-1 has a book, books and lists."),
         ((422, "add_items: List should have at most 200 items"), "The service cannot read this request."),
         ((413, "more than 1,048,576 bytes"), "This is too much for one request."),
@@ -113,6 +113,10 @@ def answer_with_error(page: Any, path: str, status: int, error: str, **fields: s
             (429, "no answer within 20 seconds: other requests came first; try again in a moment"),
             "The service is busy with other requests.",
         ),
+        (
+            (503, "the artifact is being loaded: try again in a moment"),
+            "The artifact is being loaded: try again in a moment.",
+        ),
         ((500, "it broke"), "It broke. Try again; if it happens again, tell whoever runs the service: request r."),
     ],
 )
@@ -122,7 +126,7 @@ def test_errors_of_the_service_are_shown_in_words_that_an_editor_can_act_on(
     page = open_page(user_link(), expect=(FAILED_REQUEST,))
     shown_list(page)
     missing: dict[str, str | None] = {"kind": "item", "id": "x"} if rejection[0] == 404 else {}
-    answer_with_error(page, "**/api/whatif", *rejection, **missing)
+    answer_with_error(page, "**/v1/whatif", *rejection, **missing)
     remove(page, history(service)["bundles"][0]["name"])
     page.locator(".error").get_by_text(words).wait_for()
 
@@ -133,13 +137,13 @@ def test_a_request_that_waited_long_is_not_repeated_automatically(open_page: Ope
       let late = 0;
       performance.now = () => now() + late;
       window.fetch = async (path, options) => {
-        if (path === "/api/whatif") { late += 20000; window.tries = (window.tries ?? 0) + 1; }
+        if (path === "/v1/whatif") { late += 20000; window.tries = (window.tries ?? 0) + 1; }
         return real(path, options);
       };
     """
     page = open_page(user_link(), expect=(FAILED_REQUEST,), script=slow)
     shown_list(page)
-    answer_with_error(page, "**/api/whatif", 429, "the service was busy")
+    answer_with_error(page, "**/v1/whatif", 429, "the service was busy")
     remove(page, history(service)["bundles"][0]["name"])
     page.locator(".error").get_by_text("The service is busy").wait_for()
     assert page.evaluate("window.tries") == 2  # one at the start, one now
@@ -151,13 +155,13 @@ def test_a_failed_search_shows_an_error_after_one_that_showed_all_results(open_p
     box.fill("<img")
     options(page).first.wait_for()
     assert options(page).count() == 1 and not page.locator(".popup .search-message").first.is_visible()
-    page.route("**/api/find*", lambda route: route.abort("connectionrefused"))
+    page.route("**/v1/find*", lambda route: route.abort("connectionrefused"))
     box.fill("no one")
     error = page.locator(".popup .error")
     error.wait_for()
     assert options(page).count() == 0
     assert box.get_attribute("aria-expanded") == "false"
-    page.unroute("**/api/find*")
+    page.unroute("**/v1/find*")
     error.get_by_role("button", name="Try again").click()
     page.get_by_text("No readers with “no one”").wait_for()
 
@@ -192,7 +196,7 @@ def test_a_swapped_artifact_is_announced(open_page: OpenPage) -> None:
     page = open_page(user_link())
     shown_list(page)
     page.route(
-        "**/api/find*",
+        "**/v1/find*",
         lambda route: route.fulfill(
             json={"kind": "user", "text": "", "total": 0, "found": []}, headers={"x-artifact": "another"}
         ),
@@ -212,7 +216,7 @@ def test_a_request_to_a_busy_service_is_repeated(open_page: OpenPage) -> None:
             rejected.append(429)
             route.fulfill(status=429, json={"error": "wait"}, headers={"retry-after": "0.1"})
 
-    page.route("**/api/user?*", once)
+    page.route("**/v1/user?*", once)
     page.get_by_role("combobox", name="Find a reader").fill(str(USER))
     options(page).first.click()
     assert len(shown_list(page)) == 20 and rejected

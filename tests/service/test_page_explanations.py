@@ -20,9 +20,9 @@ def test_why_a_bundle_is_recommended_is_answered_and_can_be_tried(open_page: Ope
     explained = next(
         bundle
         for bundle in reversed(whatif(service)["after"])
-        if service.fetch("/api/explain", {"user": str(USER), "bundle": bundle["id"], "k": 20})["found"]
+        if service.fetch("/v1/explain", {"user": str(USER), "bundle": bundle["id"], "k": 20})["found"]
     )
-    answer = service.fetch("/api/explain", {"user": str(USER), "bundle": explained["id"], "k": 20})
+    answer = service.fetch("/v1/explain", {"user": str(USER), "bundle": explained["id"], "k": 20})
     page = open_page(user_link())
     page.get_by_role("button", name=f"Why {explained['name']}?").click()
     panel = page.get_by_role("region", name=f"About {explained['name']}")
@@ -46,7 +46,7 @@ def outside(service: Service, of: str) -> dict[str, Any]:
     for bundle in range(60):
         if str(bundle) not in known:
             asked = {"user": str(USER), "bundle": str(bundle), "k": 20, "of": of}
-            answer = service.fetch("/api/explain", asked)
+            answer = service.fetch("/v1/explain", asked)
             if answer["found"]:
                 return answer
     raise AssertionError("no bundle can be brought in")
@@ -138,13 +138,13 @@ def test_escape_in_the_search_box_closes_its_explanation(open_page: OpenPage, se
 def test_closing_or_leaving_an_explanation_aborts_its_request(open_page: OpenPage, service: Service) -> None:
     page = open_page(user_link(), expect=(FAILED_REQUEST,))
     shown_list(page)
-    page.route("**/api/explain", lambda route: None)
+    page.route("**/v1/explain", lambda route: None)
     for leave in (
         lambda: page.keyboard.press("Escape"),
         lambda: page.goto(page.url.split("#")[0] + f"#tab=users&user={USER + 1}"),
     ):
-        with page.expect_event("requestfailed", lambda request: request.url.endswith("/api/explain")):
-            with page.expect_request("**/api/explain"):
+        with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/explain")):
+            with page.expect_request("**/v1/explain"):
                 why_button(page).click()
             leave()
 
@@ -159,21 +159,21 @@ def test_focus_follows_a_bundle_that_leaves_the_list(open_page: OpenPage, servic
 
 
 def test_trying_longer_uses_the_largest_budget_of_the_service(open_page: OpenPage, service: Service) -> None:
-    about, most = service.fetch("/api/about"), 250
+    about, most = service.fetch("/v1/about"), 250
     asked: list[int] = []
     page = open_page(user_link())
-    page.route("**/api/about", lambda route: route.fulfill(json=about | {"limits": about["limits"] | {"budget": most}}))
+    page.route("**/v1/about", lambda route: route.fulfill(json=about | {"limits": about["limits"] | {"budget": most}}))
     page.reload()
     shown_list(page)
 
     def spend(route: Any) -> None:
         request = route.request.post_data_json
         asked.append(request["budget"])
-        answer = service.fetch("/api/explain", {"user": request["user"], "bundle": request["bundle"], "budget": 1})
+        answer = service.fetch("/v1/explain", {"user": request["user"], "bundle": request["bundle"], "budget": 1})
         spent = {"found": False, "out_of_budget": True, "evidence": [], "tried": request["budget"]}
         route.fulfill(json=answer | spent)
 
-    page.route("**/api/explain", spend)
+    page.route("**/v1/explain", spend)
     why_button(page).click()
     panel = page.locator(".answer")
     panel.get_by_text("more tries may find one").wait_for()

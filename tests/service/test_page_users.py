@@ -59,7 +59,7 @@ def test_a_search_without_results_says_what_to_try(open_page: OpenPage) -> None:
 
 def test_without_a_user_the_most_active_are_offered(open_page: OpenPage, service: Service) -> None:
     page = open_page()
-    most_active = labels("Reader", service.fetch("/api/find?kind=user&text=&limit=8")["found"])
+    most_active = labels("Reader", service.fetch("/v1/find?kind=user&text=&limit=8")["found"])
     page.get_by_role("button", name=most_active[0], exact=True).click()
     page.get_by_role("heading", name=most_active[0], exact=True).wait_for()
     assert page.evaluate("document.activeElement.tagName") == "H2"
@@ -107,7 +107,7 @@ def test_rows_are_animated_unless_reduced_motion_is_wanted(open_page: OpenPage, 
 def test_adding_and_putting_back_and_undoing_and_redoing(open_page: OpenPage, service: Service) -> None:
     page = open_page(user_link())
     untouched = shown_list(page)
-    wanted = service.fetch("/api/find?kind=item&text=&limit=50")["found"]
+    wanted = service.fetch("/v1/find?kind=item&text=&limit=50")["found"]
     owned = {item["id"] for item in history(service)["items"]}
     item = next(item for item in wanted if item["id"] not in owned)
     page.get_by_role("combobox", name="Add a book").fill(item["id"])
@@ -174,9 +174,9 @@ def test_back_goes_to_the_previous_user(open_page: OpenPage) -> None:
 LATE = """
 const real = window.fetch;
 window.fetch = async (path, { signal, ...options } = {}) => { // not even an abort stops it
-  if (path === "/api/whatif" && JSON.parse(options.body).drop_bundles.length) await new Promise((go) => setTimeout(go, 500));
+  if (path === "/v1/whatif" && JSON.parse(options.body).drop_bundles.length) await new Promise((go) => setTimeout(go, 500));
   const answer = await real(path, options);
-  if (path === "/api/whatif") document.documentElement.dataset.answers = (window.answers = (window.answers ?? 0) + 1);
+  if (path === "/v1/whatif") document.documentElement.dataset.answers = (window.answers = (window.answers ?? 0) + 1);
   return answer;
 };
 """
@@ -207,7 +207,7 @@ def test_undoing_a_step_to_another_user_is_a_step_for_back(open_page: OpenPage) 
 
 def test_undoing_an_addition_is_not_announced_as_a_removal(open_page: OpenPage, service: Service) -> None:
     owned = {item["id"] for item in history(service)["items"]}
-    new = next(item for item in service.fetch("/api/find?kind=item&text=&limit=50")["found"] if item["id"] not in owned)
+    new = next(item for item in service.fetch("/v1/find?kind=item&text=&limit=50")["found"] if item["id"] not in owned)
     page = open_page(user_link(add_items=new["id"]))
     page.get_by_role("button", name=f"Remove added {new['name']}").click()
     wait_announced(page, f"{new['name']} no longer added")
@@ -219,9 +219,9 @@ def test_an_item_looked_up_for_an_earlier_link_is_not_shown(open_page: OpenPage,
     page = open_page(user_link())
     shown_list(page)
     waiting: list[Any] = []
-    page.route(f"**/api/item?id={late}", lambda route: waiting.append(route))
+    page.route(f"**/v1/item?id={late}", lambda route: waiting.append(route))
     start = page.url.split("#")[0]
-    with page.expect_request(f"**/api/item?id={late}"):
+    with page.expect_request(f"**/v1/item?id={late}"):
         page.goto(start + user_link(add_items=late))
     page.goto(start + user_link(add_items=other))
     page.locator(f".nodes .added[data-key='{other}']").wait_for()
@@ -231,8 +231,8 @@ def test_an_item_looked_up_for_an_earlier_link_is_not_shown(open_page: OpenPage,
 
 
 def test_all_chosen_items_can_be_shown(open_page: OpenPage, service: Service) -> None:
-    most_active = service.fetch("/api/find?kind=user&text=&limit=1")["found"][0]
-    items = service.fetch(f"/api/user?id={most_active['id']}")["items"]
+    most_active = service.fetch("/v1/find?kind=user&text=&limit=1")["found"][0]
+    items = service.fetch(f"/v1/user?id={most_active['id']}")["items"]
     assert len(items) > 11
     page = open_page(f"#tab=users&user={most_active['id']}")
     shown_list(page)
@@ -263,6 +263,6 @@ def test_a_user_with_an_empty_name_is_shown_by_id(open_page: OpenPage) -> None:
     page = open_page()
     node = {"id": "7", "name": "", "size": 1}
     answer = {"kind": "user", "text": "", "total": 1, "found": [node]}
-    page.route("**/api/find*", lambda route: route.fulfill(json=answer))
+    page.route("**/v1/find*", lambda route: route.fulfill(json=answer))
     page.get_by_role("combobox", name="Find a reader").click()
     options(page).filter(has_text="Reader 7").wait_for()

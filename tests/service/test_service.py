@@ -69,7 +69,7 @@ def first_item(recommender: Recommender, relation: str, left: int) -> str:
 
 
 def test_a_list_is_the_librarys(client: TestClient, recommender: Recommender, user: str) -> None:
-    answer = client.get("/api/recommend", params={"user": user, "k": 7}).json()
+    answer = client.get("/v1/recommend", params={"user": user, "k": 7}).json()
     assert answer == payload(recommender.recommend_one(user, k=7))
     assert [bundle["rank"] for bundle in answer["recommended"]] == list(range(1, 8))
     scores = [bundle["score"] for bundle in answer["recommended"]]
@@ -83,17 +83,17 @@ def test_a_list_is_the_librarys(client: TestClient, recommender: Recommender, us
 def test_a_diverse_list_and_one_with_chosen_bundles_are_the_librarys(
     client: TestClient, recommender: Recommender, user: str
 ) -> None:
-    plain = client.get("/api/recommend", params={"user": user}).json()
+    plain = client.get("/v1/recommend", params={"user": user}).json()
     for options in ({"diversity": 0.9}, {"keep_chosen": True}):
-        answer = client.get("/api/recommend", params={"user": user, **options}).json()
+        answer = client.get("/v1/recommend", params={"user": user, **options}).json()
         assert answer == payload(recommender.recommend_one(user, **options))
         assert answer["recommended"] != plain["recommended"]
 
 
 def test_a_batch_has_the_list_of_each_user(client: TestClient, recommender: Recommender) -> None:
     users = [recommender.artifact.users.id(user) for user in (3, 17, 3, 60)]
-    answer = post(client, "/api/recommend/batch", users=users, k=4)["lists"]
-    single = [client.get("/api/recommend", params={"user": user, "k": 4}).json() for user in users]
+    answer = post(client, "/v1/recommend/batch", users=users, k=4)["lists"]
+    single = [client.get("/v1/recommend", params={"user": user, "k": 4}).json() for user in users]
     assert [[bundle["id"] for bundle in one["recommended"]] for one in answer] == [
         [bundle["id"] for bundle in one["recommended"]] for one in single
     ]
@@ -101,25 +101,25 @@ def test_a_batch_has_the_list_of_each_user(client: TestClient, recommender: Reco
 
 def test_a_list_has_only_allowed_bundles(client: TestClient, recommender: Recommender, user: str) -> None:
     allowed = [recommender.artifact.bundles.id(bundle) for bundle in (1, 2, 3)]
-    answer = post(client, "/api/recommend", user=user, allow=allowed, deny=allowed[:1], keep_chosen=True)
+    answer = post(client, "/v1/recommend", user=user, allow=allowed, deny=allowed[:1], keep_chosen=True)
     assert {bundle["id"] for bundle in answer["recommended"]} == set(allowed[1:])
-    assert post(client, "/api/recommend", user=user, allow=[])["recommended"] == []
+    assert post(client, "/v1/recommend", user=user, allow=[])["recommended"] == []
 
 
 def test_an_unseen_user_gets_a_list_by_likes(client: TestClient, recommender: Recommender, user: str) -> None:
     item, bundle = recommender.artifact.items.id(3), recommender.artifact.bundles.id(5)
-    answer = post(client, "/api/recommend", likes_items=[item], likes_bundles=[bundle], k=5)
+    answer = post(client, "/v1/recommend", likes_items=[item], likes_bundles=[bundle], k=5)
     assert answer == payload(recommender.recommend_one(likes_items=[item], likes_bundles=[bundle], k=5))
     assert answer["user"] is None and len(answer["recommended"]) == 5
     assert bundle not in [one["id"] for one in answer["recommended"]]
-    assert_error(client.post("/api/recommend", json={"k": 5}), 422, "expected a user", "likes")
+    assert_error(client.post("/v1/recommend", json={"k": 5}), 422, "expected a user", "likes")
     both = {"user": user, "likes_items": [item]}
-    assert_error(client.post("/api/recommend", json=both), 422, "exactly one of the two")
+    assert_error(client.post("/v1/recommend", json=both), 422, "exactly one of the two")
 
 
 def test_a_whatif_is_the_librarys(client: TestClient, recommender: Recommender, user: str) -> None:
     edits = {"add_items": [new_item(recommender, 17)], "drop_items": [first_item(recommender, "ui", 17)]}
-    answer = post(client, "/api/whatif", user=user, **edits, k=6)
+    answer = post(client, "/v1/whatif", user=user, **edits, k=6)
     assert answer == payload(recommender.whatif(user, **edits, k=6))
     for side in ("before", "after"):
         moved = {move["id"]: move[f"rank_{side}"] for move in answer["moves"] if move[f"rank_{side}"] is not None}
@@ -131,22 +131,22 @@ def test_a_whatif_is_the_librarys(client: TestClient, recommender: Recommender, 
 
 def test_edits_of_any_relation_are_accepted(client: TestClient, recommender: Recommender, user: str) -> None:
     item, bundle = new_item(recommender, 17), recommender.artifact.bundles.id(5)
-    single = post(client, "/api/whatif", user=user, add_items=[item])
-    assert post(client, "/api/whatif", user=user, edits={"add": {"ui": [[user, item]]}}) == single
+    single = post(client, "/v1/whatif", user=user, add_items=[item])
+    assert post(client, "/v1/whatif", user=user, edits={"add": {"ui": [[user, item]]}}) == single
     dropped = first_item(recommender, "bi", 5)
     edits = {"drop": {"bi": [[bundle, dropped]]}}
-    assert post(client, "/api/whatif", user=user, edits=edits) == payload(recommender.whatif(user, edits=edits))
-    single = post(client, "/api/audience", bundle=bundle, drop_items=[dropped])
-    assert post(client, "/api/audience", bundle=bundle, edits=edits) == single
+    assert post(client, "/v1/whatif", user=user, edits=edits) == payload(recommender.whatif(user, edits=edits))
+    single = post(client, "/v1/audience", bundle=bundle, drop_items=[dropped])
+    assert post(client, "/v1/audience", bundle=bundle, edits=edits) == single
     both = {"user": user, "add_items": [item], "edits": edits}
-    assert_error(client.post("/api/whatif", json=both), 422, "`edits` holds all edits")
+    assert_error(client.post("/v1/whatif", json=both), 422, "`edits` holds all edits")
     wrong = {"user": user, "edits": {"add": {"xx": []}}}
-    assert_error(client.post("/api/whatif", json=wrong), 422, "edits")
+    assert_error(client.post("/v1/whatif", json=wrong), 422, "edits")
 
 
 def test_an_audience_is_the_librarys(client: TestClient, recommender: Recommender) -> None:
     bundle, item = recommender.artifact.bundles.id(5), first_item(recommender, "bi", 5)
-    answer = post(client, "/api/audience", bundle=bundle, drop_items=[item], k=6)
+    answer = post(client, "/v1/audience", bundle=bundle, drop_items=[item], k=6)
     assert answer == payload(recommender.audience(bundle, drop_items=[item], k=6))
     everyone = recommender.audience(bundle, drop_items=[item], k=6, max_users=None)
     assert answer["left"] == [payload(one) for one in everyone.left[:50]]
@@ -161,23 +161,23 @@ def test_a_swap_is_a_drop_and_an_addition(client: TestClient, recommender: Recom
     inside = neighbours(recommender.artifact.graph.bi.pairs, 5)
     items = recommender.artifact.items
     new = next(items.id(item) for item in range(len(items)) if item not in inside)
-    answer = post(client, "/api/audience", bundle=bundle, swap=[[old, new]])
-    assert answer == post(client, "/api/audience", bundle=bundle, drop_items=[old], add_items=[new])
+    answer = post(client, "/v1/audience", bundle=bundle, swap=[[old, new]])
+    assert answer == post(client, "/v1/audience", bundle=bundle, drop_items=[old], add_items=[new])
 
 
 def test_the_listed_users_of_an_audience_are_limited(client: TestClient, recommender: Recommender) -> None:
     bundle = recommender.artifact.bundles.id(5)
     contents = neighbours(recommender.artifact.graph.bi.pairs, 5)
     dropped = [recommender.artifact.items.id(int(item)) for item in contents]
-    answer = post(client, "/api/audience", bundle=bundle, drop_items=dropped, max_users=1)
+    answer = post(client, "/v1/audience", bundle=bundle, drop_items=dropped, max_users=1)
     assert answer["left_count"] > 1 and len(answer["left"]) == 1
-    answer = post(client, "/api/audience", bundle=bundle, drop_items=dropped, max_users=0)
+    answer = post(client, "/v1/audience", bundle=bundle, drop_items=dropped, max_users=0)
     assert answer["left"] == answer["entered"] == []
 
 
 def test_the_audience_of_a_new_bundle_is_the_librarys(client: TestClient, recommender: Recommender) -> None:
     items = [recommender.artifact.items.id(item) for item in (3, 7)]
-    answer = post(client, "/api/audience/new", items=items, k=6)
+    answer = post(client, "/v1/audience/new", items=items, k=6)
     assert answer == payload(recommender.new_bundle_audience(items, k=6))
     assert [item["id"] for item in answer["items"]] == items
     ranks = [user["rank"] for user in answer["best"]]
@@ -188,19 +188,19 @@ def test_the_audience_of_a_new_bundle_is_the_librarys(client: TestClient, recomm
 def test_an_explanation_is_the_librarys(client: TestClient, recommender: Recommender, user: str) -> None:
     ranking = recommender.recommend_one(user, k=40).recommended
     first, last = ranking[0].id, ranking[-1].id
-    answer = post(client, "/api/explain", user=user, bundle=first, k=5)
+    answer = post(client, "/v1/explain", user=user, bundle=first, k=5)
     assert answer == payload(recommender.explain(user, first, k=5))
     assert answer["question"] == "why" and answer["rank"] == 1
-    answer = post(client, "/api/explain", user=user, bundle=last, k=5)
+    answer = post(client, "/v1/explain", user=user, bundle=last, k=5)
     assert answer == payload(recommender.explain(user, last, k=5))
     assert answer["question"] == "history" and answer["rank"] == 40
-    answer = post(client, "/api/explain", user=user, bundle=last, k=5, of="contents")
+    answer = post(client, "/v1/explain", user=user, bundle=last, k=5, of="contents")
     assert answer["question"] == "contents"
 
 
 def test_suggestions_name_a_gain(client: TestClient, recommender: Recommender) -> None:
     bundles = [recommender.artifact.bundles.id(bundle) for bundle in range(0, 12, 2)]
-    found = [post(client, "/api/suggest", bundle=bundle, k=5, count=2) for bundle in bundles]
+    found = [post(client, "/v1/suggest", bundle=bundle, k=5, count=2) for bundle in bundles]
     assert any(answer["swaps"] for answer in found)
     for answer in found:
         assert len(answer["swaps"]) <= 2
@@ -209,33 +209,33 @@ def test_suggestions_name_a_gain(client: TestClient, recommender: Recommender) -
 
 def test_similar_bundles_and_items_are_the_librarys(client: TestClient, recommender: Recommender) -> None:
     bundle, item = recommender.artifact.bundles.id(5), recommender.artifact.items.id(3)
-    answer = client.get("/api/similar", params={"kind": "bundle", "id": bundle, "k": 4}).json()
+    answer = client.get("/v1/similar", params={"kind": "bundle", "id": bundle, "k": 4}).json()
     assert answer == payload(recommender.similar_bundles(bundle, k=4))
     assert bundle not in [one["id"] for one in answer["similar"]]
     assert [one["rank"] for one in answer["similar"]] == [1, 2, 3, 4]
-    answer = client.get("/api/similar", params={"kind": "item", "id": item}).json()
+    answer = client.get("/v1/similar", params={"kind": "item", "id": item}).json()
     assert answer == payload(recommender.similar_items(item))
-    assert_error(client.get("/api/similar", params={"kind": "user", "id": "1"}), 422, "kind")
-    assert_error(client.get("/api/similar", params={"kind": "item", "id": "nope"}), 404, "unknown item 'nope'")
+    assert_error(client.get("/v1/similar", params={"kind": "user", "id": "1"}), 422, "kind")
+    assert_error(client.get("/v1/similar", params={"kind": "item", "id": "nope"}), 404, "unknown item 'nope'")
 
 
 def test_nodes_are_looked_up_and_searched(client: TestClient, recommender: Recommender, user: str) -> None:
     artifact = recommender.artifact
-    details = client.get("/api/user", params={"id": user}).json()
+    details = client.get("/v1/user", params={"id": user}).json()
     items = neighbours(artifact.graph.ui.pairs, 17)
     assert [item["id"] for item in details["items"]] == [artifact.items.id(int(item)) for item in items]
     assert details["segment"] in ("heavy", "light", "cold")
-    details = client.get("/api/bundle", params={"id": artifact.bundles.id(5)}).json()
+    details = client.get("/v1/bundle", params={"id": artifact.bundles.id(5)}).json()
     assert details["chosen_by"] == int((artifact.graph.ub.pairs[:, 1] == 5).sum()) and details["items"]
-    details = client.get("/api/item", params={"id": artifact.items.id(3)}).json()
+    details = client.get("/v1/item", params={"id": artifact.items.id(3)}).json()
     assert details["users"] == int((artifact.graph.ui.pairs[:, 1] == 3).sum())
     name = artifact.bundles.label(5)
-    results = client.get("/api/find", params={"kind": "bundle", "text": name.upper()}).json()
+    results = client.get("/v1/find", params={"kind": "bundle", "text": name.upper()}).json()
     assert name in [node["name"] for node in results["found"]]
 
 
 def test_the_service_describes_itself(client: TestClient, recommender: Recommender) -> None:
-    about = client.get("/api/about").json()
+    about = client.get("/v1/about").json()
     assert about["model"] == "crosscbr" and about["supports_whatif"]
     assert about["users"] == recommender.artifact.about.users
     assert about["validation"] == recommender.artifact.about.validation
@@ -247,19 +247,19 @@ def test_the_service_describes_itself(client: TestClient, recommender: Recommend
 
 
 def test_every_answer_names_its_artifact_and_its_request(client: TestClient) -> None:
-    answer = client.get("/api/about", headers={"x-request-id": "mine-7"})
+    answer = client.get("/v1/about", headers={"x-request-id": "mine-7"})
     assert answer.headers["x-request-id"] == "mine-7"
     assert answer.headers["x-artifact"] == answer.json()["artifact"]
-    other = client.get("/api/about", headers={"x-request-id": "not\tmine"}).headers["x-request-id"]
+    other = client.get("/v1/about", headers={"x-request-id": "not\tmine"}).headers["x-request-id"]
     assert other != "not\tmine" and len(other) == 16
 
 
 def test_a_model_without_whatif_recommends_and_says_what_it_cannot_do(artifact_of: Callable[[str], Path]) -> None:
     with make_client(artifact_of("bprmf")) as client:
-        assert not client.get("/api/about").json()["supports_whatif"]
-        user = client.get("/api/find", params={"kind": "user"}).json()["found"][0]["id"]
-        assert len(client.get("/api/recommend", params={"user": user, "k": 5}).json()["recommended"]) == 5
-        assert_error(client.post("/api/whatif", json={"user": user}), 409, "crosscbr or bgcn")
+        assert not client.get("/v1/about").json()["supports_whatif"]
+        user = client.get("/v1/find", params={"kind": "user"}).json()["found"][0]["id"]
+        assert len(client.get("/v1/recommend", params={"user": user, "k": 5}).json()["recommended"]) == 5
+        assert_error(client.post("/v1/whatif", json={"user": user}), 409, "crosscbr or bgcn")
 
 
 def test_words_have_plurals() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from clbr.inference.recommender import Recommender
-from clbr.service import limits
+from clbr.inference.stopping import check_stop
 from clbr.service import worker as worker_module
+from clbr.service.limits import DEFAULT, Limits
 from clbr.service.request_error import RequestError
 from clbr.service.worker import Worker
 from service_helpers import assert_error, make_client
@@ -21,16 +22,21 @@ def folder(artifact_of: Callable[[str], Path]) -> Path:
     return artifact_of("crosscbr")
 
 
+async def serving(worker: Worker, model: str) -> None:
+    """Wait until this model answers."""
+    while worker.serving is None or worker.serving.artifact.about.model != model:
+        await asyncio.sleep(0.01)
+
+
 def test_a_reload_swaps_to_another_artifact(artifact_of: Callable[[str], Path], tmp_path: Path) -> None:
     link = tmp_path / "current"
     link.symlink_to(artifact_of("crosscbr"))
     with make_client(link) as client:
-        first = client.get("/api/about").json()
+        first = client.get("/v1/about").json()
         link.unlink()
         link.symlink_to(artifact_of("bgcn"))
         swapped = client.post("/admin/reload").json()
-        second = client.get("/api/about").json()
-        assert 'clbr_artifact_swaps{result="swapped"} 1.0' in client.get("/metrics").text
+        second = client.get("/v1/about").json()
     assert swapped == {"before": first["artifact"], "after": second["artifact"]}
     assert (first["model"], second["model"]) == ("crosscbr", "bgcn")
 
@@ -42,17 +48,18 @@ def test_a_changed_link_is_noticed(
     link = tmp_path / "current"
     link.symlink_to(artifact_of("crosscbr"))
 
-    async def watched() -> str:
+    async def watched() -> dict[str, int]:
         worker = Worker(link)
         watch = asyncio.create_task(worker.watch())
+        await serving(worker, "crosscbr")
         (tmp_path / "next").symlink_to(artifact_of("bgcn"))
         (tmp_path / "next").rename(link)
-        while worker.current.artifact.about.model == "crosscbr":
-            await asyncio.sleep(0.01)
+        await serving(worker, "bgcn")
         watch.cancel()
-        return worker.current.artifact.about.model
+        worker.close()
+        return worker.swaps
 
-    assert asyncio.run(asyncio.wait_for(watched(), 60)) == "bgcn"
+    assert asyncio.run(asyncio.wait_for(watched(), 60)) == {"swapped": 1, "rejected": 0}
 
 
 def test_an_artifact_that_is_copied_over_the_old_one_is_used_once_it_is_complete(
@@ -61,40 +68,48 @@ def test_an_artifact_that_is_copied_over_the_old_one_is_used_once_it_is_complete
     monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.01)
     copy = shutil.copytree(artifact_of("crosscbr"), tmp_path / "artifact")
 
-    async def watched() -> tuple[str, int]:
+    async def watched() -> int:
         worker = Worker(copy)
         watch = asyncio.create_task(worker.watch())
+        await serving(worker, "crosscbr")
         for file in sorted(artifact_of("bgcn").iterdir()):
             shutil.copy(file, copy / file.name)
             await asyncio.sleep(0.1)
-        while worker.current.artifact.about.model == "crosscbr":
-            await asyncio.sleep(0.01)
+        await serving(worker, "bgcn")
         watch.cancel()
         worker.close()
-        return worker.current.artifact.about.model, worker.swaps["rejected"]
+        return worker.swaps["rejected"]
 
-    model, rejected = asyncio.run(asyncio.wait_for(watched(), 60))
-    assert model == "bgcn" and rejected > 0  # it was opened while it was incomplete
+    assert asyncio.run(asyncio.wait_for(watched(), 60)) > 0  # it was opened while it was incomplete
 
 
 def test_a_link_that_changes_while_the_service_starts_is_not_missed(
     artifact_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.01)
     link = tmp_path / "current"
     link.symlink_to(artifact_of("crosscbr"))
+    opened_models: list[str] = []
     open_first = worker_module.open_for_service
 
     def change_meanwhile(folder: Path) -> Recommender:
         opened = open_first(folder)
-        link.unlink()
-        link.symlink_to(artifact_of("bgcn"))
+        if not opened_models:
+            (tmp_path / "next").symlink_to(artifact_of("bgcn"))
+            (tmp_path / "next").rename(link)
+        opened_models.append(opened.artifact.about.model)
         return opened
 
+    async def watched() -> None:
+        worker = Worker(link)
+        watch = asyncio.create_task(worker.watch())
+        await serving(worker, "bgcn")
+        watch.cancel()
+        worker.close()
+
     monkeypatch.setattr(worker_module, "open_for_service", change_meanwhile)
-    worker = Worker(link)
-    assert worker.current.artifact.about.model == "crosscbr"
-    assert worker.signature != worker._signature()
-    worker.close()
+    asyncio.run(asyncio.wait_for(watched(), 60))
+    assert opened_models == ["crosscbr", "bgcn"]
 
 
 def test_a_request_that_was_given_up_in_the_queue_is_not_started(folder: Path) -> None:
@@ -118,7 +133,7 @@ def test_a_request_that_was_given_up_in_the_queue_is_not_started(folder: Path) -
 def test_a_damaged_artifact_is_rejected_and_the_old_one_goes_on(folder: Path, tmp_path: Path, damage: str) -> None:
     copy = shutil.copytree(folder, tmp_path / "artifact")
     with make_client(copy) as client:
-        before = client.get("/api/about").json()
+        before = client.get("/v1/about").json()
         vectors = (copy / "vectors.safetensors").read_bytes()
         if damage == "gone":
             shutil.rmtree(copy)
@@ -129,15 +144,15 @@ def test_a_damaged_artifact_is_rejected_and_the_old_one_goes_on(folder: Path, tm
         else:
             (copy / "artifact.json").write_text("{")
         assert_error(client.post("/admin/reload"), 409, "goes on answering")
-        assert client.get("/api/about").json() == before
-        assert 'clbr_artifact_swaps{result="rejected"} 1.0' in client.get("/metrics").text
+        assert client.get("/v1/about").json() == before
+        assert client.get("/ready").status_code == 200
 
 
 def test_requests_beyond_the_queue_are_rejected_and_slow_ones_given_up(folder: Path) -> None:
     started: list[int] = []
 
     async def crowd() -> tuple[list[int], int]:
-        worker = Worker(folder, answer_seconds=0.2)
+        worker = Worker(folder, Limits(answer_seconds=0.2))
 
         def slow() -> int:
             started.append(1)
@@ -150,7 +165,7 @@ def test_requests_beyond_the_queue_are_rejected_and_slow_ones_given_up(folder: P
             except RequestError as error:
                 return error.status
 
-        found = await asyncio.gather(*(request() for _ in range(limits.QUEUE + 3)))
+        found = await asyncio.gather(*(request() for _ in range(DEFAULT.queue + 3)))
         await asyncio.sleep(0.4)
         worker.close()
         return found, worker.waiting
@@ -158,3 +173,50 @@ def test_requests_beyond_the_queue_are_rejected_and_slow_ones_given_up(folder: P
     found, waiting = asyncio.run(crowd())
     assert found == [429] * len(found)
     assert waiting == 0 and started == [1]  # the first was computed to its end; the others were never started
+
+
+def endless() -> None:
+    """A computation without an end, block by block."""
+    while True:
+        check_stop()
+        time.sleep(0.001)
+
+
+def test_after_its_deadline_a_computation_stops_and_the_next_request_is_computed(folder: Path) -> None:
+    async def late() -> tuple[str, str, int]:
+        worker = Worker(folder, Limits(answer_seconds=0.2))
+        with pytest.raises(RequestError) as error:
+            await worker.compute(endless)
+        answer = await worker.compute(lambda: "next")  # within 0.2 seconds
+        worker.close()
+        return str(error.value), answer, worker.stopped
+
+    message, answer, stopped = asyncio.run(late())
+    assert message.startswith("no answer within 0.2 seconds: ask for fewer edits")
+    assert (answer, stopped) == ("next", 1)
+
+
+def test_a_computation_whose_client_has_gone_stops(folder: Path) -> None:
+    async def leave() -> int:
+        worker = Worker(folder)
+        request = asyncio.create_task(worker.compute(endless))
+        await asyncio.sleep(0.05)
+        request.cancel()
+        await worker.compute(lambda: "next")
+        worker.close()
+        return worker.stopped
+
+    assert asyncio.run(asyncio.wait_for(leave(), 10)) == 1
+
+
+def test_a_computation_stops_when_the_service_does(folder: Path) -> None:
+    async def close() -> int:
+        worker = Worker(folder)
+        request = asyncio.create_task(worker.compute(endless))
+        await asyncio.sleep(0.05)
+        worker.close()
+        with pytest.raises(RequestError, match="the service is stopping") as error:
+            await request
+        return error.value.status
+
+    assert asyncio.run(asyncio.wait_for(close(), 10)) == 503

@@ -1,4 +1,4 @@
-"""Popularity and EASE are trained, stopped, resumed and evaluated like all models, in one epoch."""
+"""Closed-form models are trained, stopped, resumed and evaluated like all models, in one epoch."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from clbr.training.run_folder import best_scorer, evaluate_run, read_metrics
 
 @pytest.mark.parametrize("baseline", BASELINES)
 def test_a_run_of_a_closed_form_model_scores_as_the_baseline(baseline: str, tmp_path: Path, tiny: World) -> None:
-    model, settings = BASELINES[baseline]
+    model, settings, _ = BASELINES[baseline]
     data = save(tiny.dataset, tmp_path / "shop")
     counters = runs.start(tmp_path / "run", compose(str(data), model, changes=settings), tiny.dataset)
     assert (counters.epoch, counters.best_epoch) == (1, 1)
@@ -49,7 +49,7 @@ def test_the_seed_is_accepted_and_changes_nothing(tmp_path: Path, tiny: World) -
     assert torch.equal(one["weights"], other["weights"])
 
 
-@pytest.mark.parametrize("model", ["popularity", "ease"])
+@pytest.mark.parametrize("model", ["popularity", "overlap", "neighbours", "ease"])
 @pytest.mark.parametrize("changes", [{"epochs": 30}, {"learning_rate": 0.01}, {"batch_size": 512}, {"clip": 1.0}])
 def test_a_training_setting_of_a_closed_form_model_raises(model: str, changes: dict[str, object]) -> None:
     (setting,) = changes

@@ -88,23 +88,24 @@ def test_the_display_is_enabled_on_a_terminal_unless_it_is_said_otherwise(
     monkeypatch.setattr("sys.stderr", stream)
     with training_display(enabled) as display:
         display.begin(compose("shop", "bprmf"))
-    assert display.bar.disable is not shown
+    assert display.bar.disable is not (shown and terminal)
+    assert display.prints_lines is (shown and not terminal)
     assert ("bprmf" in stream.getvalue()) is (shown and terminal)
 
 
 def test_in_a_file_or_a_pipe_an_enabled_display_prints_a_line_every_few_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for enabled, lines in ((True, ["epoch 1: 1.0 s per epoch", "epoch 3: 1.0 s per epoch, step 1/9"]), (None, [])):
+    for enabled, lines in ((True, ["epoch 3: 1.0 s per epoch", "epoch 3: 1.0 s per epoch, step 3/9"]), (None, [])):
         stream, now = io.StringIO(), [100.0]
         monkeypatch.setattr("sys.stderr", stream)
         monkeypatch.setattr("clbr.training.display.monotonic", lambda now=now: now[0])
         with training_display(enabled) as display:
             display.begin(compose("shop", "bprmf"))
             for number in (1, 2, 3):
+                now[0] += 1.0
                 display.on_epoch(Epoch(number, {"bpr": 0.5}, {}, 1.0, {}), Counters(epoch=number))
+            for step in (1, 2, 3, 4):
                 now[0] += 1.0
-            for step in (1, 2, 3):
                 display.on_step(step, 9)
-                now[0] += 1.0
         assert [line for line in stream.getvalue().splitlines() if line] == lines

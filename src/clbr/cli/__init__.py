@@ -21,6 +21,8 @@ from clbr.cli.theory import theory
 from clbr.cli.train import EXAMPLE, evaluate, train
 from clbr.cli.tune import EXAMPLE as TUNE_EXAMPLE
 from clbr.cli.tune import tune
+from clbr.cli.update import EXAMPLE as UPDATE_EXAMPLE
+from clbr.cli.update import update
 from clbr.cli.views import EXAMPLE as VIEWS_EXAMPLE
 from clbr.cli.views import views
 from clbr.cli.whatif import audience, explain, suggest, whatif
@@ -43,6 +45,7 @@ app.command(epilog=TUNE_EXAMPLE)(tune)
 app.command(epilog=VIEWS_EXAMPLE)(views)
 app.command(epilog=THEORY_EXAMPLE)(theory)
 app.command(epilog="Example: clbr export runs/first --out artifact")(export)
+app.command(epilog=UPDATE_EXAMPLE)(update)
 app.command(epilog="Example: clbr recommend artifact --user 17 --k 10")(recommend)
 app.command(epilog="Example: clbr whatif artifact --user 17 --drop-item 3 --add-bundle 5")(whatif)
 app.command(epilog="Example: clbr audience artifact --bundle 5 --swap 3=8")(audience)

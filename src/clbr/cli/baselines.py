@@ -18,29 +18,35 @@ def baselines(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Evaluate popularity and EASE, the baselines that a trained model has to beat.
+    """Evaluate the baselines that a trained model has to beat: popularity, content overlap, neighbours and EASE.
 
-    Full ranking over all bundles; training pairs are left out; of equal scores the lower bundle id comes first.
+    Their settings are chosen on validation. Full ranking over all bundles; training pairs are left out; of equal scores
+    the lower bundle id comes first.
     """
     from clbr.cli import show
     from clbr.data.describe import describe
     from clbr.data.folder import load
-    from clbr.evaluation.baselines import EASE_BUNDLES, evaluate_baselines
+    from clbr.evaluation.baselines import METRIC, evaluate_baselines, leak_notes
+    from clbr.evaluation.protocol import labelled
     from clbr.models.registry import BASELINES
 
     ks = parse_ks(k)
     dataset = load(data)
-    if len(dataset.bundles) > EASE_BUNDLES:
-        typer.echo(f"EASE solves for {len(dataset.bundles):,} x {len(dataset.bundles):,} weights: minutes", err=True)
-    with show.progress("ranking", len(BASELINES)) as on_progress:
-        results = evaluate_baselines(
+    with show.progress("choosing settings and ranking", len(BASELINES)) as on_progress:
+        results, tuned = evaluate_baselines(
             dataset, split=split, ks=ks, mask_validation=mask_validation, on_progress=on_progress
         )
+    notes = [*leak_notes(dataset, tuned, split), *tuned.notes(dataset, METRIC)]
     if as_json:
-        typer.echo(json.dumps({name: result.means for name, result in results.items()}))
+        found = {name: {"settings": tuned.settings[name], **result.means} for name, result in results.items()}
+        typer.echo(json.dumps(found))
+        typer.echo("\n".join(notes), err=True)
         return
     users = len(next(iter(results.values())).users)
-    show.evaluations(f"{dataset.name}, {split}, {users:,} users, percent", results, ks)
+    columns = {labelled(name, tuned.settings[name]): result for name, result in results.items()}
+    show.evaluations(f"{dataset.name}, {split}, {users:,} users, percent", columns, ks)
+    best = [f"Best on validation: {tuned.best}."] if tuned.values else []
+    typer.echo("\n" + "\n".join([*best, *notes]))
     published = describe(dataset).published
     if published and not published.agrees:
         typer.echo(f"\n{dataset.name}, beside {published.source}: {published.note}")

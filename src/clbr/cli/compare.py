@@ -11,6 +11,7 @@ from clbr.errors import InputError
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
+    from clbr.evaluation.protocol import Evaluation
     from clbr.models.base import Model
 
 
@@ -23,11 +24,12 @@ def compare(
     data: MovedData = None,
     threads: Threads = None,
 ) -> None:
-    """Compare runs over users and seeds. Runs that differ only in their seed are averaged."""
+    """Compare runs over users and seeds, beside the best baseline. Runs that differ only in their seed are averaged."""
     from clbr.cli import show
+    from clbr.evaluation.baselines import best_baseline
     from clbr.evaluation.significance import ONE_SEED
     from clbr.evaluation.significance import compare as test
-    from clbr.training.run_folder import evaluate_run, group_runs
+    from clbr.training.run_folder import evaluate_run, group_runs, read_config, read_dataset
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
@@ -38,19 +40,32 @@ def compare(
     results = {
         name: [evaluate_run(run, split=split, ks=ks, data=data) for run in folders] for name, folders in groups.items()
     }
+    first = runs[0]
+    config = read_config(first)
+    dataset = read_dataset(first, config, data)
+    baseline = best_baseline(dataset, split=split, ks=ks, metric=config.train.metric)
     metrics = [f"{name}@{cut}" for cut in ks for name in ("recall", "ndcg")]
     comparisons = {(row.contender, row.metric): row for row in test(results, metrics)}
-    reference, *contenders = results
+    _, *contenders = results
     rows = []
     for metric in metrics:
         cells = [f"{100 * comparisons[contenders[0], metric].reference_mean:.2f}"]
         for name in contenders:
             row = comparisons[name, metric]
             cells.append(f"{100 * row.mean:.2f} ({100 * row.difference:+.2f}, p {row.p:.2g})")
-        rows.append([metric, *cells])
-    show.table(f"{split}, percent (difference to the first, corrected p)", ["", reference, *contenders], rows)
+        rows.append([metric, *cells, f"{100 * baseline.means[metric]:.2f}"])
+    columns = ["", *results, "best baseline"]
+    show.table(f"{split}, percent (difference to the first, corrected p)", columns, rows)
     if any(row.one_seed for row in comparisons.values()):
         typer.echo(f"p user by user where either has {ONE_SEED}")
+    means = {name: _mean_over_seeds(found, metrics) for name, found in results.items()}
+    below = [name for name in means if baseline.is_above(means[name])]
+    verdicts = [baseline.verdict(name, means[name]) for name in below]
+    typer.echo("\n".join([f"Best baseline: {baseline.label}.", *verdicts, *baseline.notes]))
+
+
+def _mean_over_seeds(results: "list[Evaluation]", metrics: list[str]) -> dict[str, float]:
+    return {metric: sum(result[metric] for result in results) / len(results) for metric in metrics}
 
 
 def models(
@@ -90,7 +105,8 @@ def _list_settings(name: str) -> None:
     for title, config in parts.items():
         typer.echo(f"[{title}]")
         for key, field in config.model_fields.items():
-            line = f"# {key} =" if field.default is None else f"{key} = {json.dumps(field.default)}"
+            default = model.train_defaults.get(key, field.default) if title == "train" else field.default
+            line = f"# {key} =" if default is None else f"{key} = {json.dumps(default)}"
             typer.echo(f"{line:<28}  # {field.description}")
 
 

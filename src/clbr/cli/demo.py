@@ -17,7 +17,7 @@ NEXT = """
 What to type next
   clbr data simulate --like tiny --out shop     keep this shop as a data folder
   clbr data describe shop                       its numbers
-  clbr baselines shop                           popularity and EASE on it
+  clbr baselines shop                           what a model has to beat on it
   clbr train shop --model bgcn --paradigm clbr --out runs/bgcn
   clbr views runs/bgcn                          what its views changed
   clbr export runs/bgcn --out artifact          a recommender to ask
@@ -47,8 +47,9 @@ def demo(
     from clbr.cli import show
     from clbr.cli.story import customer_story
     from clbr.data.describe import describe
+    from clbr.evaluation.baselines import tune_baselines
     from clbr.evaluation.protocol import evaluate
-    from clbr.models.registry import BASELINES, baseline_scorer
+    from clbr.models.registry import baseline_scorer
     from clbr.simulation.generate import simulate
 
     typer.echo("A small simulated shop: customers, items, and bundles of items. Because it is simulated, the truth is")
@@ -57,7 +58,8 @@ def demo(
     show.describe([describe(world.dataset)])
 
     typer.echo("")
-    scorers = {name: baseline_scorer(name, world.dataset) for name in BASELINES}
+    tuned = tune_baselines(world.dataset).settings
+    scorers = {name: baseline_scorer(name, world.dataset, settings) for name, settings in tuned.items()}
     results = {name: evaluate(scorer, world.dataset, split="test", ks=(5, 20)) for name, scorer in scorers.items()}
     users = len(next(iter(results.values())).users)
     show.evaluations(
@@ -65,9 +67,7 @@ def demo(
     )
 
     typer.echo("\n" + customer_story(world, scorers))
-    typer.echo(
-        "\nNow a graph model, TriLevel, trained without and with counterfactual views, in which some histories"
-    )
+    typer.echo("\nNow a graph model, TriLevel, trained without and with counterfactual views, in which some histories")
     typer.echo("and some bundles are different. The same model, the same number of epochs.\n")
     _compare_strategies(world)
     typer.echo(NEXT)

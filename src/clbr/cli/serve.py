@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clbr.cli.options import Threads
+from clbr.cli.options import Threads, parse_changes
 from clbr.cli.recommend import ArtifactFolder
 from clbr.errors import InputError, require
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from clbr.inference.artifact import About
+    from clbr.service.limits import Limits
     from clbr.service.words import Words
 
 TOKEN = "CLBR_TOKEN"
@@ -35,6 +39,12 @@ def serve(
     report: Annotated[
         Path | None, typer.Option(help="A page that clbr experiment report made.", show_default=False)
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with limits of the service.", show_default=False)
+    ] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value, a limit; goes before the file's.")
+    ] = None,
     log: Annotated[Log, typer.Option(help="Level of the log; info: every request.")] = "info",
     threads: Threads = None,
 ) -> None:
@@ -56,7 +66,10 @@ def serve(
     if report is not None and not report.is_file():
         raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
     named = Words.parse(words)
-    run(artifact, host=host, port=port, token=token, words=named, report=report, log=log, threads=threads)
+    limits = _limits(config, change or [])
+    run(
+        artifact, host=host, port=port, token=token, words=named, report=report, limits=limits, log=log, threads=threads
+    )
 
 
 def run(
@@ -67,42 +80,73 @@ def run(
     token: str | None = None,
     words: "Words",
     report: Path | None = None,
+    limits: "Limits | None" = None,
     log: Log = "info",
     threads: int | None = None,
     browse: bool = False,
 ) -> None:
     """Listen until a signal to stop; open a browser, if asked to and if the output is a terminal."""
     import signal
-    import socket
-    import webbrowser
-    from threading import Thread
 
+    from clbr.inference.artifact import open_artifact
     from clbr.service.app import make_app
+    from clbr.service.limits import DEFAULT
     from clbr.service.pages import ServiceConfig
     from clbr.service.server import configure_logs, make_server
     from clbr.service.worker import Worker
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    open_artifact(artifact)  # a folder without an artifact is an error at once
+    config = ServiceConfig(artifact, token, words, report, limits or DEFAULT)
+    failures: list[str] = []
+
+    def started(reason: str) -> None:
+        if reason:
+            failures.append(reason)
+            server.should_exit = True
+        else:
+            _announce(worker.current.artifact.about, host, listener.getsockname()[1], browse)
+
+    with _listen(host, port) as listener:
+        worker = Worker(artifact, config.limits, started)
+        server = make_server(make_app(config, worker), host, port, config.limits)
+        configure_logs(log)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # after the graceful stop, exit with 0
+        server.run(sockets=[listener])
+    if failures:
+        raise InputError(failures[0])
+
+
+def _announce(about: "About", host: str, port: int, browse: bool) -> None:
+    """Say where the service answers, and show the page if asked to."""
+    import webbrowser
+    from threading import Thread
+
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
+    sys.stdout.flush()
+    if browse and sys.stdout.isatty():
+        Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # one in a terminal would block
+
+
+def _listen(host: str, port: int) -> "socket":
+    from socket import AF_INET, AF_INET6, create_server
+
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        return create_server((host, port), family=AF_INET6 if ":" in host else AF_INET, backlog=2048)
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}, port {port} ({error.strerror}); try another --port or --host"
         ) from None
-    with listener:
-        worker = Worker(artifact)
-        server = make_server(make_app(ServiceConfig(artifact, token, words, report), worker), host, port)
-        about = worker.current.artifact.about
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listener.getsockname()[1]}"
-        typer.echo(f"{about.model} on {about.data} answers at {address}  (Ctrl-C stops)")
-        configure_logs(log)
-        if browse and sys.stdout.isatty():
-            Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # one in a terminal would block
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # after the graceful stop, exit with 0
-        server.run(sockets=[listener])
+
+
+def _limits(file: Path | None, changes: list[str]) -> "Limits":
+    """The limits of a file, with those that were typed over them."""
+    from clbr.service.limits import Limits
+
+    found = Limits.from_toml(file) if file else Limits()
+    return Limits.make(found.model_dump() | parse_changes(changes), "--set") if changes else found
 
 
 def _token(file: Path | None) -> str | None:

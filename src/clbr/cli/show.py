@@ -1,7 +1,7 @@
 """Tables and progress bars on the terminal."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,7 +65,7 @@ def progress(label: str, total: int | None) -> Iterator[OnProgress]:
 
 def describe(descriptions: Sequence["Description"]) -> None:
     """Print the statistics of data sets, one column each."""
-    from clbr.data.describe import COUNTS
+    from clbr.data.describe import COUNTS, HELD_OUT
 
     first = descriptions[0]
     rows = [[count.replace("_", "-"), *(f"{d.count(count):,}" for d in descriptions)] for count in COUNTS]
@@ -84,7 +84,13 @@ def describe(descriptions: Sequence["Description"]) -> None:
     table("\nDensity and degrees", ["", *(d.name for d in descriptions)], rows)
     rows = [[kind, *(f"{d.cold[kind]:,}" for d in descriptions)] for kind in first.cold]
     table("\nCold-start nodes", ["", *(d.name for d in descriptions)], rows)
+    rows = [[label, *(f"{getattr(d.held_out, share):.1%}" for d in descriptions)] for share, label in HELD_OUT.items()]
+    table("\nShares of validation and test pairs", ["", *(d.name for d in descriptions)], rows)
     for d in descriptions:
+        for finding in d.warnings:
+            options = ", ".join(f"--{argument.replace('_', '-')}" for argument in finding.arguments)
+            hint = f" (clbr data import, {options})" if options else ""
+            console().print(f"\n{d.name}, warning: {finding.message}{hint}.", style="yellow")
         for file, rows_merged in d.merged.items():
             if rows_merged:
                 console().print(f"\n{d.name}: {rows_merged:,} repeated rows of {file} were merged")
@@ -94,7 +100,7 @@ def describe(descriptions: Sequence["Description"]) -> None:
                 console().print(f"  {count.replace('_', '-')}: {found:,} here, {stated:,} published")
 
 
-def evaluations(title: str, results: dict[str, "Evaluation"], ks: Sequence[int]) -> None:
+def evaluations(title: str, results: "Mapping[str, Evaluation | dict[str, float]]", ks: Sequence[int]) -> None:
     """Print metrics in percent (popularity: mean number of training users), one column for each model."""
     rows = []
     for k in ks:

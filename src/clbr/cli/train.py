@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clbr.training.loop import Epoch
     from clbr.training.run import Callbacks, Counters
 
-EXAMPLE = "Example: clbr train shop --out runs/first, or with --model crosscbr --epochs 30 --set learning_rate=0.002"
+EXAMPLE = "Example: clbr train shop --epochs 30 --set learning_rate=0.002 --out runs/first"
 MODEL = "Which model; clbr models lists them. trilevel if left out."
 PRESET = "Known good settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
 
@@ -60,17 +60,38 @@ def train(
     with training_display(enabled=True) as display, interruptible("finishing this epoch, then saving") as should_stop:
         display.begin(config)
         counters = begin(display.callbacks(should_stop, on_epoch))
-    best = f"best {config.train.metric} on validation {100 * counters.best:.2f} at epoch {counters.best_epoch}"
-    result = best if counters.best_epoch else "not evaluated on validation yet"
     folder = resume or out
-    following = f"resume: clbr train --resume {folder}" if should_stop() else f"next: clbr evaluate {folder}"
-    typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}\n{following}", err=json)
+    assert folder is not None
+    _print_result(folder, config, counters, should_stop(), data, err=json)
+    if should_stop():
+        raise typer.Exit(130)
+
+
+def _print_result(
+    folder: Path, config: "RunConfig", counters: "Counters", stopped: bool, data: Path | None, err: bool
+) -> None:
+    """Print the best value on validation, beside that of the best baseline, and what to type next."""
+    from clbr.cli import show
+    from clbr.evaluation.baselines import best_baseline
+    from clbr.training.run_folder import read_dataset
+
+    metric, result = config.train.metric, "not evaluated on validation yet"
+    if counters.best_epoch:
+        result = f"best {metric} on validation {100 * counters.best:.2f} at epoch {counters.best_epoch}"
+    typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}", err=err)
+    if stopped:
+        typer.echo(f"resume: clbr train --resume {folder}", err=err)
+        return
+    if counters.best_epoch:
+        with show.progress("computing the baselines", None):
+            ks = [int(metric.partition("@")[2])]
+            baseline = best_baseline(read_dataset(folder, config, data), split="validation", ks=ks, metric=metric)
+        typer.echo("\n".join([baseline.verdict(config.model, {metric: counters.best}), *baseline.notes]), err=err)
+    typer.echo(f"next: clbr evaluate {folder}", err=err)
     if counters.best_epoch == config.train.epochs > 1:
         typer.echo(
             f"note: the best epoch was the last; more than {counters.best_epoch} may be better (--epochs)", err=True
         )
-    if should_stop():
-        raise typer.Exit(130)
 
 
 Begin = Callable[["Callbacks"], "Counters"]
@@ -132,16 +153,20 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
-    """Evaluate the best epoch of a run, by full ranking."""
+    """Evaluate the best epoch of a run by full ranking, beside the best baseline."""
     from clbr.cli import show
-    from clbr.training.run_folder import evaluate_run, read_config
+    from clbr.evaluation.baselines import best_baseline
+    from clbr.training.run_folder import evaluate_run, read_config, read_dataset
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    ks = parse_ks(k)
+    ks, config = parse_ks(k), read_config(run)
     result = evaluate_run(run, split=split, ks=ks, mask_validation=mask_validation, data=data)
+    dataset, metric = read_dataset(run, config, data), config.train.metric
+    baseline = best_baseline(dataset, split=split, ks=ks, mask_validation=mask_validation, metric=metric)
     if json:
-        typer.echo(json_.dumps(result.means))
+        typer.echo(json_.dumps(result.means | {"baseline": baseline.model_dump(mode="json")}))
     else:
         title = f"{run}, {split}, {len(result.users):,} users, percent"
-        show.evaluations(title, {read_config(run).model: result}, ks)
+        show.evaluations(title, {config.model: result, "best baseline": baseline.means}, ks)
+        typer.echo("\n" + "\n".join([baseline.verdict(config.model, result.means), *baseline.notes]))

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from clbr.config import nearest
-from clbr.data.checks import explain_id
+from clbr.data.faults import explain_id
 from clbr.errors import InputError
 
 ROLES = ("user", "bundle", "item", "time", "split", "name")
@@ -32,11 +32,13 @@ class Table:
     kind: Literal["text", "parquet", "frame"]
     frame: nw.DataFrame[Any]
     columns: Mapping[str, str]
+    lines: NDArray[np.int64] | None = None
+    """The line of each row in a text file."""
 
     def place(self, row: int) -> str:
         """Where a row is found, for messages."""
-        if self.kind == "text":
-            return f"{self.source}, line {row + 2}"
+        if self.lines is not None:
+            return f"{self.source}, line {self.lines[row]}"
         return (
             f"{self.source}, row {row + 1}" if self.kind == "parquet" else f"{self.source}, row {row} (counted from 0)"
         )
@@ -50,6 +52,7 @@ class Table:
         names = self.frame.columns
         for name in wanted:
             found = [n for n in names if str(n) == name]
+            found = found or [n for n in names if str(n).strip() == name]
             found = found or [n for n in names if given is None and str(n).strip().lower() == name]
             if found:
                 return self._to_polars(found[0])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
     from clbr.data.frames import Names
-    from clbr.data.split import SplitConfig
+    from clbr.data.split import Method, SplitConfig
 
 Kind = Literal["user", "bundle", "item"]
 KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
@@ -121,6 +121,8 @@ class BundleDataset:
     bi: Pairs
     merged: Mapping[str, int] = field(default_factory=dict)
     """How many repeated rows the reader merged, by table."""
+    hidden: int = 0
+    """How many user-item pairs were removed because they came with held-out bundles."""
     backend: Backend = "polars"
     """The kind of frame that results are returned in."""
 
@@ -156,31 +158,30 @@ class BundleDataset:
         bundle_names: "Names | None" = None,
         item_names: "Names | None" = None,
         columns: Mapping[str, str] | None = None,
-        split: "Literal['random', 'last', 'given'] | SplitConfig" = "random",
+        split: "Method | SplitConfig" = "random",
         validation: "float | IntoDataFrame" = 0.1,
         test: "float | IntoDataFrame" = 0.2,
         seed: int = 0,
+        hide_held_out_items: bool = False,
         name: str = "data",
     ) -> "BundleDataset":
         """Build a data set from pandas or polars frames.
 
         The frames need the columns user and bundle, user and item, bundle and item (or user_id, ...). `columns` names
-        other columns, for all frames or for one: `{"user": "customer", "user_item.item": "sku"}`.
-
-        Ids are text or whole numbers, also categorical. They are compared as text: 17, 17.0 and "17" are the same id,
-        "017" is another. Nodes are numbered in the order of their ids. A repeated pair counts once.
-
-        Names are frames with the columns user (bundle, item) and name, or mappings from id to name. Names of ids that
-        have no pairs are left out.
+        other columns, for all frames or for one: `{"user": "customer", "user_item.item": "sku"}`. Ids are text or whole
+        numbers, also categorical, compared as text: 17, 17.0 and "17" are the same id, "017" is another. A repeated
+        pair counts once. Names are frames with the columns user (bundle, item) and name, or mappings from id to name.
 
         The split of the user-bundle pairs is one of:
 
         - `split="random"`: the shares `validation` and `test` of each user's pairs, drawn with `seed`;
+        - `split="leave-one-out"`: one pair of each user for test and one for validation (of two pairs one), by `seed`;
         - `split="last"`: by the column time, each user's last pair for test, the one before it for validation;
         - `split="given"`: by the column split, which holds train, validation or test;
         - frames for both `validation` and `test`: then `user_bundle` holds the training pairs.
 
-        Wrong input raises an `InputError` that names the frame, the row and the remedy.
+        `hide_held_out_items` removes the user-item pairs whose item is in a held-out bundle of the user and in no
+        training bundle of the user. Wrong input raises an `InputError`; what is probably wrong gives a `DataWarning`.
         """
         from clbr.data.frames import dataset_from_frames
 
@@ -194,6 +195,7 @@ class BundleDataset:
             validation=validation,
             test=test,
             seed=seed,
+            hide_held_out_items=hide_held_out_items,
             name=name,
         )
 

@@ -1,15 +1,16 @@
-"""Statistics of a data set: counts, degrees, cold-start nodes, published counts, user segments, degree plots."""
+"""Statistics of a data set: counts, degrees, cold-start nodes, warnings, published counts, user segments, plots."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clbr.data.checks import Finding, HeldOut, check, measure_held_out
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
 from clbr.data.sources import PARTIAL, PUBLISHED
@@ -35,6 +36,14 @@ SIDES = (
     ("bundle_item", 1, "bundles of an item", "items"),
 )
 """The six degree plots: relation, side, label of the degree, label of the nodes."""
+HELD_OUT = {
+    "covered_share": "user has every item of the bundle",
+    "first_share": "bundle in the first 20 by the user's items",
+    "chance_share": "  the same by chance",
+    "unseen_bundles_share": "bundle not in train",
+    "unseen_users_share": "user not in train",
+}
+"""The shares of held-out pairs that are shown, and their labels."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class Description:
     split: dict[str, int]
     cold: dict[str, int]
     merged: dict[str, int]
+    held_out: HeldOut
+    warnings: tuple[Finding, ...]
+    """What is probably wrong with the data set."""
     published: Comparison | None
 
     def count(self, what: str) -> int:
@@ -94,7 +106,7 @@ def describe(dataset: BundleDataset) -> Description:
     """Compute the statistics of a data set."""
     relations = {name: _statistics(*sides) for name, sides in relation_sides(dataset).items()}
     sizes = {"users": len(dataset.users), "bundles": len(dataset.bundles), "items": len(dataset.items)}
-    counts = sizes | {name: relation.pairs for name, relation in relations.items()}
+    held_out = measure_held_out(dataset)
     return Description(
         dataset.name,
         **sizes,
@@ -102,7 +114,9 @@ def describe(dataset: BundleDataset) -> Description:
         split={"train": len(dataset.train), "validation": len(dataset.validation), "test": len(dataset.test)},
         cold=_count_cold(dataset),
         merged=dict(dataset.merged),
-        published=_compare(dataset.name, counts),
+        held_out=held_out,
+        warnings=check(dataset, held_out),
+        published=compare_published(dataset),
     )
 
 
@@ -141,12 +155,15 @@ def _count_cold(dataset: BundleDataset) -> dict[str, int]:
     return {what: int(nodes.sum()) for what, nodes in cold.items()}
 
 
-def _compare(name: str, counts: dict[str, int]) -> Comparison | None:
+def compare_published(dataset: BundleDataset) -> Comparison | None:
     """The differences to the published counts; None if none are published under this name."""
+    name = dataset.name
     original = PARTIAL.get(name, name)
     if original not in PUBLISHED:
         return None
     published = PUBLISHED[original]
+    counts = {"users": len(dataset.users), "bundles": len(dataset.bundles), "items": len(dataset.items)}
+    counts |= {relation: len(pairs) for relation, (pairs, *_) in relation_sides(dataset).items()}
     both = {what: (counts[what], int(getattr(published, what))) for what in COUNTS}
     differences = {what: (found, stated) for what, (found, stated) in both.items() if found != stated}
     if name in PARTIAL:
@@ -174,28 +191,54 @@ def segment_users(chosen: Pairs, users: int) -> NDArray[np.int64]:
     return np.select([degrees == 0, degrees <= middle], [2, 1], 0)
 
 
-def plot_degrees(datasets: Sequence[BundleDataset], path: Path) -> None:
-    """Plot the degree distributions of each relation: the share of nodes with at least a given degree."""
+def plot(datasets: Sequence[BundleDataset], descriptions: Sequence[Description], path: Path) -> None:
+    """Plot degree distributions (the share of nodes with at least a given degree) and shares of held-out pairs."""
     if path.suffix not in FORMATS:
         raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}", "plot")
     require("matplotlib", "plot")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 5.6), layout="constrained")
+    bars_height = 0.9 + 0.6 * len(datasets)
+    figure = Figure(figsize=(10, 5.6 + bars_height), layout="constrained")
+    upper, lower = cast(Any, figure.subfigures(2, 1, height_ratios=(5.6, bars_height)))
     relations = [relation_sides(dataset) for dataset in datasets]
-    for axes, (relation, side, unit, nodes) in zip(figure.subplots(2, 3).T.flat, SIDES, strict=True):
-        for (colour, line), dataset, sides in zip(STYLES * len(datasets), datasets, relations, strict=False):
+    for axes, (relation, side, unit, nodes) in zip(upper.subplots(2, 3).T.flat, SIDES, strict=True):
+        for (colour, line), found, sides in zip(STYLES * len(datasets), descriptions, relations, strict=False):
             pairs, *sizes = sides[relation]
             degrees = np.bincount(pairs[:, side], minlength=sizes[side])
             at_least = np.cumsum(np.bincount(degrees)[::-1])[::-1] / sizes[side]
-            label = dataset.name.replace("$", r"\$")
-            axes.step(range(1, len(at_least)), at_least[1:], line, where="pre", color=colour, label=label)
+            axes.step(range(1, len(at_least)), at_least[1:], line, where="pre", color=colour, label=_label(found))
         _style_axes(axes, f"{unit}, at least", f"share of {nodes}")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
+    _plot_held_out(lower.subplots(), descriptions)
+    handles, labels = upper.axes[0].get_legend_handles_labels()
+    upper.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=9)
     picture = BytesIO()
     figure.savefig(picture, format=path.suffix[1:], dpi=150)
     write_atomic(path, picture.getvalue())
+
+
+def _label(description: Description) -> str:
+    """The name of a data set and the number of its warnings, for a legend."""
+    count = len(description.warnings)
+    warned = f" ({count} warning{'s' * (count > 1)})" if count else ""
+    return description.name.replace("$", r"\$") + warned
+
+
+def _plot_held_out(axes: "Axes", descriptions: Sequence[Description]) -> None:
+    """Bars of the shares in `HELD_OUT`, one group for each share."""
+    height = 0.8 / len(descriptions)
+    for number, ((colour, _), found) in enumerate(zip(STYLES * len(descriptions), descriptions, strict=False)):
+        rows = np.arange(len(HELD_OUT)) + (number - (len(descriptions) - 1) / 2) * height
+        shares = [getattr(found.held_out, share) for share in HELD_OUT]
+        bars = axes.barh(rows, shares, height * 0.9, color=colour)
+        axes.bar_label(bars, [f"{share:.1%}" for share in shares], padding=3, fontsize=7)
+    axes.set_yticks(range(len(HELD_OUT)), HELD_OUT.values(), fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.06)
+    axes.xaxis.set_major_formatter(lambda value, position: f"{value:.0%}")
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_xlabel("share of validation and test pairs", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _style_axes(axes: "Axes", x_label: str, y_label: str) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from clbr.data.checks import explain_pairs, explain_shared, explain_size
 from clbr.data.dataset import KINDS, BundleDataset, Kind, Nodes, shared_pairs
+from clbr.data.faults import explain_pairs, explain_shared, explain_size
 from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
 from clbr.errors import InputError
 from clbr.files import as_path, atomic_folder, read_bytes, write_synced

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import narwhals as nw
 import numpy as np
@@ -13,10 +13,11 @@ from narwhals.exceptions import NarwhalsError
 from narwhals.typing import IntoDataFrame
 
 from clbr.config import nearest
+from clbr.data.checks import check, measure_held_out, warn
 from clbr.data.columns import Table, check_columns
 from clbr.data.dataset import Backend, BundleDataset, Kind
 from clbr.data.numbering import build_dataset
-from clbr.data.split import SplitConfig
+from clbr.data.split import Method, SplitConfig
 from clbr.errors import InputError
 
 Names = IntoDataFrame | Mapping[str, str | None] | Mapping[int, str | None]
@@ -30,10 +31,11 @@ def dataset_from_frames(
     *,
     names: Mapping[Kind, Names | None],
     columns: Mapping[str, str],
-    split: Literal["random", "last", "given"] | SplitConfig,
+    split: Method | SplitConfig,
     validation: float | IntoDataFrame,
     test: float | IntoDataFrame,
     seed: int,
+    hide_held_out_items: bool,
     name: str,
 ) -> BundleDataset:
     """See `BundleDataset.from_frames`."""
@@ -50,14 +52,16 @@ def dataset_from_frames(
         raise InputError("validation and test are frames, so the split is given; leave split out", "split")
     else:
         frames |= {"validation": validation, "test": test}
-    tables = {key: _table(key, frame, columns) for key, frame in frames.items()}
+    tables = {key: frame_table(key, frame, columns) for key, frame in frames.items()}
     for kind, given in names.items():
         if isinstance(given, Mapping):
-            tables[f"{kind}_names"] = _table(f"{kind}_names", _names_frame(kind, given), {})
+            tables[f"{kind}_names"] = frame_table(f"{kind}_names", _names_frame(kind, given), {})
         elif given is not None:
-            tables[f"{kind}_names"] = _table(f"{kind}_names", given, columns)
+            tables[f"{kind}_names"] = frame_table(f"{kind}_names", given, columns)
     backend: Backend = "pandas" if tables["user_bundle"].frame.implementation.is_pandas() else "polars"
-    return build_dataset(tables, settings, name, backend).dataset
+    dataset = build_dataset(tables, settings, name, backend, hide_held_out_items).dataset
+    warn(check(dataset, measure_held_out(dataset)), stacklevel=3)
+    return dataset
 
 
 def _split_config(split: str | SplitConfig, validation: float, test: float, seed: int) -> SplitConfig:
@@ -68,7 +72,7 @@ def _split_config(split: str | SplitConfig, validation: float, test: float, seed
     return split
 
 
-def _table(name: str, frame: Any, columns: Mapping[str, str]) -> Table:
+def frame_table(name: str, frame: Any, columns: Mapping[str, str]) -> Table:
     """A native frame as a table; what is no frame, or has no rows, raises an `InputError`."""
     expected = "expected a pandas or polars DataFrame"
     if isinstance(frame, str | Path):
@@ -105,6 +109,14 @@ def read_ids(given: object, argument: str) -> list[str]:
     if not isinstance(given, Iterable) or isinstance(given, bytes) or hasattr(given, "columns"):
         raise InputError(f"{argument}: is a {type(given).__name__}, expected one id or a list of ids", argument)
     return [_read_id(value, f"{argument}, position {position}") for position, value in enumerate(given)]
+
+
+def read_one_id(given: object, argument: str) -> str:
+    """One id as a text."""
+    ids = read_ids(given, argument)
+    if len(ids) != 1:
+        raise InputError(f"{argument}: expected one id, found {len(ids)}", argument)
+    return ids[0]
 
 
 def _read_id(value: object, place: str) -> str:

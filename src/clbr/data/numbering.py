@@ -3,6 +3,7 @@
 Files and frames share this code, so the same tables give the same data set in either form.
 """
 
+import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,14 @@ from numpy.typing import NDArray
 from clbr.data.columns import Table
 from clbr.data.dataset import KINDS, Backend, BundleDataset, Kind, Nodes
 from clbr.data.pairs import Codes, Pairs, decode, distinct, encode
-from clbr.data.split import SPLITS, SplitConfig, split_last, split_random
+from clbr.data.split import (
+    SPLITS,
+    SplitConfig,
+    hide_held_out_items,
+    split_last,
+    split_leave_one_out,
+    split_random,
+)
 from clbr.errors import InputError
 
 RELATIONS: dict[str, tuple[Kind, Kind]] = {
@@ -38,12 +46,17 @@ class Built:
 
 
 def build_dataset(
-    tables: Mapping[str, Table], split: SplitConfig | None, name: str, backend: Backend = "polars"
+    tables: Mapping[str, Table],
+    split: SplitConfig | None,
+    name: str,
+    backend: Backend = "polars",
+    hide_items: bool = False,
 ) -> Built:
     """Number the ids, merge repeated pairs, split user-bundle and add names.
 
     `tables` has the three relations and maybe names. If it has validation and test, these are the split, and `split`
-    is not used. Of a repeated pair the earliest time counts.
+    is not used. Of a repeated pair the earliest time counts. `hide_items` removes the user-item pairs that came with
+    held-out bundles.
     """
     relations = [key for key in RELATIONS if key in tables]
     ids = {key: {kind: tables[key].ids(kind) for kind in RELATIONS[key]} for key in relations}
@@ -52,19 +65,21 @@ def build_dataset(
     unmatched = 0
     for kind in KINDS:
         columns = [ids[key][kind] for key in relations if kind in ids[key]]
-        index[kind] = _number_ids([texts for texts, _ in columns])
+        index[kind] = number_ids([texts for texts, _ in columns])
         names, left_out = _match_names(kind, index[kind], tables.get(f"{kind}_names"))
         unmatched += left_out
         known = tuple(index[kind]["id"].to_list())
         nodes[kind] = Nodes(kind, len(known), known, names, integer_ids=all(whole for _, whole in columns))
 
-    pairs = {key: np.stack([_lookup(ids[key][kind][0], index[kind]) for kind in ids[key]], axis=1) for key in ids}
+    pairs = {key: np.stack([lookup_ids(ids[key][kind][0], index[kind]) for kind in ids[key]], axis=1) for key in ids}
     chosen = {key: pairs[key] for key in relations if RELATIONS[key] == ("user", "bundle")}
     parts = _split_pairs(chosen, tables, split, nodes["user"], nodes["bundle"])
     merged = {"user_bundle": sum(map(len, chosen.values())) - sum(map(len, parts.values()))}
     for part, key in (("ui", "user_item"), ("bi", "bundle_item")):
         parts[part] = _merge(pairs[key], len(nodes["item"]))
         merged[key] = len(pairs[key]) - len(parts[part])
+    if hide_items:
+        parts["ui"] = _hide_items(parts, tables["user_item"], len(nodes["bundle"]), len(nodes["item"]))
     dataset = BundleDataset(
         name,
         nodes["user"],
@@ -76,12 +91,13 @@ def build_dataset(
         ui=parts["ui"],
         bi=parts["bi"],
         merged=merged,
+        hidden=len(pairs["user_item"]) - merged["user_item"] - len(parts["ui"]),
         backend=backend,
     )
     return Built(dataset, merged, unmatched)
 
 
-def _number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
+def number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
     """The distinct ids, numbered in their order: numeric if all are whole numbers, else alphabetical."""
     ids = pl.concat([column.rename("id") for column in columns]).unique()
     if ids.str.contains(r"^\d+$").all():
@@ -92,7 +108,7 @@ def _number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
     return pl.DataFrame({"id": ids}).with_row_index("number")
 
 
-def _lookup(ids: pl.Series, index: pl.DataFrame) -> NDArray[np.int32]:
+def lookup_ids(ids: pl.Series, index: pl.DataFrame) -> NDArray[np.int32]:
     """The number of each id."""
     joined = pl.DataFrame({"id": ids}).join(index, on="id", how="left", maintain_order="left")
     return joined["number"].cast(pl.Int32).to_numpy()
@@ -102,7 +118,8 @@ def _match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[
     """The name of each node, and how many names belong to no node."""
     if table is None:
         return None, 0
-    by_id = pl.DataFrame({"id": table.ids(kind)[0], "name": table.texts("name")})
+    cleaned = [_clean_name(name) for name in table.texts("name")]
+    by_id = pl.DataFrame({"id": table.ids(kind)[0], "name": pl.Series(cleaned, dtype=pl.String)})
     by_id = by_id.unique("id", keep="first", maintain_order=True)
     unmatched = by_id.join(index, on="id", how="anti").height
     if unmatched == by_id.height:
@@ -112,6 +129,11 @@ def _match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[
         )
     names = index.join(by_id, on="id", how="left", maintain_order="left")["name"]
     return tuple(names.to_list()), unmatched
+
+
+def _clean_name(name: str | None) -> str | None:
+    """A name without HTML entities and without repeated or surrounding whitespace; None if nothing is left."""
+    return " ".join(html.unescape(name).split()) or None if name else None
 
 
 def _merge(pairs: Pairs, width: int) -> Pairs:
@@ -142,13 +164,43 @@ def _split_pairs(
             labels = split_last(pairs, times[order][first])
         else:
             pairs = decode(distinct(codes), width)
-            labels = split_random(pairs[:, 0], split.validation, split.test, split.seed)
+            labels = (
+                split_random(pairs[:, 0], split.validation, split.test, split.seed)
+                if split.method == "random"
+                else split_leave_one_out(pairs[:, 0], split.seed)
+            )
         parts = {part: pairs[labels == label] for label, part in enumerate(SPLITS)}
     for part in SPLITS:
         if not len(parts[part]):
-            reason = "it has no such row" if split and split.method == "given" else "no user has three pairs or more"
+            method = split.method if split else "given"
+            reason = "it has no such row" if method == "given" else _too_small(pairs[:, 0], method)
             raise InputError(f"{table.source}: the split leaves {part} empty; {reason}", "split")
     return parts
+
+
+def _too_small(users: NDArray[np.int32], method: str) -> str:
+    """Why a split by users held nothing out, and which splits are for small data."""
+    if np.bincount(users).max() == 1:
+        found = "each user has one pair (is the user column the right one?)"
+    else:
+        found = "one user has two pairs" if method == "leave-one-out" else "no user has three pairs or more"
+    return (
+        f"{found}. For small data: leave-one-out holds out one pair of each user with two, and needs two such users; "
+        "given takes a split of your own from a column 'split'"
+    )
+
+
+def _hide_items(parts: Mapping[str, Pairs], table: Table, bundles: int, items: int) -> Pairs:
+    """The user-item pairs without those that came with held-out bundles."""
+    held_out = np.concatenate([parts["validation"], parts["test"]])
+    kept = hide_held_out_items(parts["ui"], parts["bi"], parts["train"], held_out, bundles, items)
+    if not len(kept):
+        raise InputError(
+            f"{table.source}: all of its {len(parts['ui']):,} pairs came with held-out bundles, so nothing is left "
+            "without them; give a table of items that users chose on their own",
+            "hide_held_out_items",
+        )
+    return kept
 
 
 def _check_given_split(

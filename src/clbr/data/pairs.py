@@ -87,3 +87,15 @@ def neighbours(pairs: Pairs, left: int) -> Ids:
 def incidence(pairs: Pairs, rows: int, columns: int) -> csr_array:
     """The pairs as a sparse matrix of ones."""
     return csr_array((np.ones(len(pairs), np.float32), (pairs[:, 0], pairs[:, 1])), shape=(rows, columns))
+
+
+def items_of_bundles(chosen: Pairs, bi: Pairs, bundles: int) -> tuple[Codes, Pairs]:
+    """Each user-bundle pair once per item of its bundle: its row in `chosen`, and the user with that item.
+
+    `bi` must be sorted.
+    """
+    pointers = row_pointers(bi[:, 0], bundles)
+    starts, lengths = pointers[chosen[:, 1]], np.diff(pointers)[chosen[:, 1]]
+    row = np.repeat(np.arange(len(chosen)), lengths)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return row, np.stack([chosen[row, 0], bi[starts[row] + offset, 1]], axis=1)

@@ -1,18 +1,22 @@
-"""Data sets from files: CSV, TSV or Parquet, with a header, any column names, ids of text or whole numbers."""
+"""Data sets from files: text tables or Parquet, with a header, any column names, ids of text or whole numbers."""
 
 import codecs
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import narwhals as nw
+import numpy as np
 import polars as pl
 
 from clbr.config import Config
+from clbr.data.checks import warn
 from clbr.data.columns import Table, check_columns
 from clbr.data.dataset import BundleDataset
+from clbr.data.describe import Description, describe
 from clbr.data.folder import UNREADABLE
 from clbr.data.numbering import build_dataset
 from clbr.data.split import SplitConfig
@@ -20,6 +24,8 @@ from clbr.errors import InputError
 from clbr.files import read_bytes
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+"""The usual separator of a text table, by the end of its name."""
+OTHER_SEPARATORS = (",", "\t", ";", "|")
 PARQUET = (".parquet", ".pq")
 
 
@@ -29,14 +35,17 @@ class Origin(Config):
     tables: dict[str, str]
     rows: dict[str, int]
     merged: dict[str, int]
+    hide_held_out_items: bool
+    hidden: int
     split: SplitConfig
 
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported data set, its origin, and how many names were left out."""
+    """An imported data set, its statistics and warnings, its origin, and how many names were left out."""
 
     dataset: BundleDataset
+    description: Description
     origin: Origin
     unmatched_names: int
     """Rows of the name tables whose id is in no relation."""
@@ -53,12 +62,14 @@ def import_tables(
     bundle_names: Path | None = None,
     item_names: Path | None = None,
     split: SplitConfig | None = None,
+    hide_held_out_items: bool = False,
 ) -> Imported:
     """Read three tables with a header, number their ids, merge repeated pairs and split user-bundle.
 
     `columns` gives the tables' own names for user, bundle, item, time, split and name, for all tables or for one
     ("user_item.user"). Ids are numbered in their sorted order, so the order of rows and of files has no effect. Of a
-    repeated pair the earliest time counts. `BundleDataset.from_frames` does the same for frames.
+    repeated pair the earliest time counts. `BundleDataset.from_frames` does the same for frames, and says what
+    `hide_held_out_items` removes. Input that is valid but probably wrong gives a `DataWarning`.
     """
     split = split or SplitConfig()
     columns = columns or {}
@@ -67,39 +78,76 @@ def import_tables(
     names = {"user_names": user_names, "bundle_names": bundle_names, "item_names": item_names}
     given = relations | {key: path for key, path in names.items() if path is not None}
     tables = {key: read_table(key, Path(path), columns) for key, path in given.items()}
-    built = build_dataset(tables, split, name)
+    built = build_dataset(tables, split, name, hide_items=hide_held_out_items)
+    description = describe(built.dataset)
+    warn(description.warnings, stacklevel=2)
     origin = Origin(
         tables={key: Path(path).name for key, path in relations.items()},
         rows={key: len(tables[key].frame) for key in relations},
         merged=built.merged,
+        hide_held_out_items=hide_held_out_items,
+        hidden=built.dataset.hidden,
         split=split,
     )
-    return Imported(built.dataset, origin, built.unmatched_names)
+    return Imported(built.dataset, description, origin, built.unmatched_names)
 
 
 def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
-    """Read a CSV, TSV or Parquet file; its suffix says which."""
+    """Read a text table or a Parquet file; the end of its name says which, its header says the separator."""
     suffix = path.suffix.lower()
     if suffix not in (*SEPARATORS, *PARQUET):
         raise InputError(f"{path}: expected a file that ends in {', '.join((*SEPARATORS, *PARQUET))}")
     content = read_bytes(path)
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InputError(f"{path}, line 1: UTF-16 text, expected UTF-8; save the file as UTF-8")
+    table = (
+        _read_parquet(name, path, content, columns) if suffix in PARQUET else _read_text(name, path, content, columns)
+    )
+    if not len(table.frame):
+        raise InputError(f"{path}: has no rows, expected at least one")
+    return table
+
+
+def _read_parquet(name: str, path: Path, content: bytes, columns: Mapping[str, str]) -> Table:
     try:
-        frame = (
-            pl.read_parquet(BytesIO(content))
-            if suffix in PARQUET
-            else pl.read_csv(content, separator=SEPARATORS[suffix], infer_schema=False)
-        )
+        frame = pl.read_parquet(BytesIO(content))
     except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
-        if suffix in PARQUET:
-            raise InputError(f"{path}: not a complete Parquet file ({reason}); write it again") from None
-        fault = next(_faulty_lines(content, SEPARATORS[suffix]), f": cannot be read ({reason})")
+        raise InputError(f"{path}: not a complete Parquet file ({reason}); write it again") from None
+    return Table(name, str(path), "parquet", nw.from_native(frame), columns)
+
+
+def _read_text(name: str, path: Path, content: bytes, columns: Mapping[str, str]) -> Table:
+    """Read a text table. Whitespace around values does not count, lines without a value are left out."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{path}, line 1: UTF-16 text, expected UTF-8; save the file as UTF-8")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")  # line ends of old systems
+    text = content.lstrip(b"\r\n")
+    blank_lines = content[: len(content) - len(text)].count(b"\n")
+    separator = _find_separator(text.partition(b"\n")[0].decode("utf-8", "replace"), path.suffix.lower())
+    if separator == " ":  # columns may be aligned by several spaces
+        text = re.sub(rb" *(\r?\n|$) *", rb"\1", re.sub(rb" +", b" ", text)).lstrip(b" ")
+    # A quote that stands nowhere at the start of a value is a character like others.
+    quotes = re.search(rb"(^|[\n" + re.escape(separator.encode()) + rb'])"', text)
+    try:
+        frame = pl.read_csv(text, separator=separator, infer_schema=False, quote_char='"' if quotes else None)
+    except UNREADABLE as error:
+        reason = str(error).strip().partition("\n")[0]
+        fault = next(_faulty_lines(content, separator), f": cannot be read ({reason})")
         raise InputError(f"{path}{fault}") from None
-    if not frame.height:
-        raise InputError(f"{path}: has no rows, expected at least one")
-    return Table(name, str(path), "parquet" if suffix in PARQUET else "text", nw.from_native(frame), columns)
+    frame = frame.with_columns(pl.all().str.strip_chars().replace("", None))
+    filled = frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    lines = np.flatnonzero(filled.to_numpy()) + blank_lines + 2
+    return Table(name, str(path), "text", nw.from_native(frame.filter(filled)), columns, lines)
+
+
+def _find_separator(header: str, suffix: str) -> str:
+    """The usual separator if the header has it, else the most frequent of the others in it, else a space."""
+    header = re.sub('"[^"]*"', "", header.strip())
+    if (usual := SEPARATORS[suffix]) in header:
+        return usual
+    best = max(OTHER_SEPARATORS, key=header.count)
+    return best if best in header else " " if " " in header else usual
 
 
 def _faulty_lines(content: bytes, separator: str) -> Iterator[str]:
@@ -118,3 +166,6 @@ def _faulty_lines(content: bytes, separator: str) -> Iterator[str]:
                 yield f", line {rows.line_num}: {len(row)} columns, but the header has {len(header)}"
     except csv.Error as error:
         yield f", line {rows.line_num}: {error}"
+    quoted = next((number for number, line in enumerate(lines, start=1) if '"' in line), None)
+    if quoted:
+        yield f', line {quoted}: cannot be read for its quotes; write a value with a quote as "5"" wide"'

@@ -1,19 +1,58 @@
 """Evaluation protocol: rank all bundles, exclude training pairs, average over the users with pairs in the split."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from clbr.config import whole_number
+from clbr.config import Config, whole_number
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, contains, decode, distinct, encode
 from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
 from clbr.models.base import Scorer
+
+
+class BestBaseline(Config):
+    """The baseline that is best on validation, with its metrics on a split."""
+
+    name: str
+    settings: dict[str, Any] = Field(description="its settings, chosen on validation")
+    metric: str = Field(description="the metric on validation that chose it")
+    means: dict[str, float] = Field(description="its metrics on the split")
+    notes: list[str] = Field(default_factory=list, description="sentences that belong to the figures")
+
+    @property
+    def label(self) -> str:
+        """Its name with its settings."""
+        return labelled(self.name, self.settings)
+
+    def shared_metric(self, means: Mapping[str, float]) -> str:
+        """The metric that chose it, if a model's metrics have it; else the first that both have."""
+        return next(name for name in (self.metric, *self.means) if name in means and name in self.means)
+
+    def is_above(self, means: Mapping[str, float]) -> bool:
+        """Whether a model with these metrics on the same split is below it."""
+        metric = self.shared_metric(means)
+        return means[metric] < self.means[metric]
+
+    def verdict(self, model: str, means: Mapping[str, float]) -> str:
+        """A sentence that compares a model's metrics on the same split with it."""
+        metric = self.shared_metric(means)
+        beside = f"{metric} {100 * means[metric]:.2f} against {100 * self.means[metric]:.2f} percent"
+        if self.is_above(means):
+            return f"{model} is below the best baseline, {self.label}: {beside}."
+        return f"Best baseline: {self.label}; {model}: {beside}."
+
+
+def labelled(name: str, settings: Mapping[str, Any]) -> str:
+    """The name of a baseline with its settings: EASE (l2 200)."""
+    stated = ", ".join(f"{setting} {value:g}" for setting, value in settings.items())
+    return f"{name} ({stated})" if stated else name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,8 +66,8 @@ class Evaluation:
     means: dict[str, float]
     ranking: NDArray[np.int64]
     """The top bundles of each user, as many as the largest K, best first; -1 where there are no more."""
-    baseline: tuple[str, dict[str, float]] | None = None
-    """Name and means of the best baseline on the same split, if it was evaluated."""
+    baseline: BestBaseline | None = None
+    """The best baseline on the same split, if it was evaluated."""
     backend: str = "polars"
     """The kind of frame that `to_frame` gives: polars or pandas."""
 
@@ -45,16 +84,15 @@ class Evaluation:
     def to_frame(self) -> Any:
         """Return a frame of the kind `backend` with a row per metric: metric, value.
 
-        If `baseline` is set, the columns baseline (its name) and baseline_value follow; a metric that the baseline has
-        no value for gets None.
+        If `baseline` is set, the columns baseline (name and settings) and baseline_value follow; a metric that the
+        baseline has no value for gets None.
         """
         from clbr.data.frames import make_frame
 
         columns: dict[str, list[Any]] = {"metric": list(self.means), "value": list(self.means.values())}
         if self.baseline is not None:
-            name, means = self.baseline
-            columns["baseline"] = [name] * len(self.means)
-            columns["baseline_value"] = [means.get(metric) for metric in self.means]
+            columns["baseline"] = [self.baseline.label] * len(self.means)
+            columns["baseline_value"] = [self.baseline.means.get(metric) for metric in self.means]
         return make_frame(columns, self.backend)
 
     def __getitem__(self, metric: str) -> float:
@@ -62,7 +100,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
-        return f"Evaluation({self.split}, {len(self.users):,} users: {shown})"
+        sentences = [self.baseline.verdict("this model", self.means), *self.baseline.notes] if self.baseline else []
+        return " ".join([f"Evaluation({self.split}, {len(self.users):,} users: {shown})", *sentences])
 
 
 def evaluate(

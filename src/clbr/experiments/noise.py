@@ -52,8 +52,8 @@ def add_noise(dataset: BundleDataset, noise: Noise) -> BundleDataset:
         "bi": (dataset.bi, (bundles, items), none),
     }
     changed = {relation: _changed(*tables[relation], relation, noise, rate) for relation, rate in noise.rates.items()}
-    fields = {{"ub": "train"}.get(relation, relation): pairs for relation, pairs in changed.items()}
-    return replace(dataset, name=f"{dataset.name}-{noise}", **fields)
+    train, ui, bi = (changed.get(relation, tables[relation][0]) for relation in tables)
+    return replace(dataset, name=f"{dataset.name}-{noise}", train=train, ui=ui, bi=bi)
 
 
 def _changed(

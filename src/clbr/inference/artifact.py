@@ -27,6 +27,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Pairs, Relation, incidence
 from clbr.errors import InputError, UnsupportedError, found_in
+from clbr.evaluation.protocol import BestBaseline
 from clbr.files import read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
@@ -57,13 +58,16 @@ class About(Config):
     bundles: int
     items: int
     best_epoch: int
+    metric: str = Field("recall@20", description="on validation, which selected the epoch and selects the baseline")
     validation: dict[str, float] = Field(default_factory=dict, description="metrics of what is served")
     test: dict[str, float] = Field(default_factory=dict, description="metrics of what is served")
     segments: dict[str, dict[str, float]] = Field(default_factory=dict, description="test metrics by user segment")
     diversity: dict[str, dict[str, float]] = Field(default_factory=dict, description="cost of diversity, on validation")
+    baseline: BestBaseline | None = Field(None, description="the best baseline on validation, with its test metrics")
     whatif_agreement: float | None = Field(
         None, description="rank correlation of what-if changes with those of retraining, if it was measured"
     )
+    added: dict[str, int] = Field(default_factory=dict, description="nodes and pairs that updates added since training")
     levels: dict[str, int] = Field(default_factory=dict, description="widths of the levels of vectors")
     files: dict[str, str] = Field(default_factory=dict, description="checksums")
 

@@ -5,6 +5,7 @@ import numpy as np
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.data.sources import PARTIAL
+from clbr.evaluation.baselines import best_baseline
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.inference.artifact import About, Artifact
@@ -15,6 +16,8 @@ from clbr.rng import generator
 
 DIVERSITY_USERS = 300
 """Users for whom the cost of diversity is measured."""
+RETRAIN_SHARE = 0.1
+"""Training is due when updates have added more than this share of users, bundles, items or pairs of a relation."""
 
 
 def measure(artifact: Artifact, dataset: BundleDataset) -> About:
@@ -30,7 +33,9 @@ def measure(artifact: Artifact, dataset: BundleDataset) -> About:
     if len(dataset.test):
         result = evaluate(served, dataset, split="test")
         test = {name: result[name] for name in HEADLINE}
-        found = found.model_copy(update={"test": test, "segments": _by_segment(result, dataset)})
+        baseline = best_baseline(dataset, split="test", metric=found.metric)
+        update = {"test": test, "segments": _by_segment(result, dataset), "baseline": baseline}
+        found = found.model_copy(update=update)
     return found
 
 
@@ -65,13 +70,33 @@ def write_card(about: About, dataset: BundleDataset) -> str:
     ]
     if about.data in PARTIAL:
         lines += ["", f"This is a part of {PARTIAL[about.data]}: figures are not comparable with published ones."]
+    if about.added:
+        lines += ["", "## Added since training", "", describe_added(about, dataset)]
     lines += ["", "## Accuracy", "", *_metrics(about)]
+    if about.added and about.test and not len(dataset.test):
+        lines += ["", "All figures were measured before the last update: it had no test pairs."]
     if about.diversity:
         lines += ["", "## Cost of diversity", "", *_diversity(about)]
     if about.levels and model.relations:
         lines += ["", "## What-if answers", "", _agreement(about)]
     lines += ["", "## Limits", "", *_limits(about, dataset)]
     return "\n".join(lines) + "\n"
+
+
+def describe_added(about: About, dataset: BundleDataset) -> str:
+    """How much updates have added since training, and whether training is due."""
+    now = {"users": about.users, "bundles": about.bundles, "items": about.items}
+    now |= {"user_bundle": len(dataset.train), "user_item": len(dataset.ui), "bundle_item": len(dataset.bi)}
+    added = {name: about.added.get(name, 0) for name in now}
+    shares = {name: added[name] / max(1, total - added[name]) for name, total in now.items()}
+    words = {name: f"{name.replace('_', '-')} pairs" if "_" in name else name for name in now}
+    parts = [f"{words[name]} {added[name]:,} ({share:.1%})" for name, share in shares.items()]
+    text = f"Added, with the share of what was trained on: {', '.join(parts)}."
+    if issubclass(find_model(about.model), ClosedForm):
+        return f"{text} The model was computed from all of it, as by training."
+    if max(shares.values()) > RETRAIN_SHARE:
+        return f"{text} Only new nodes were fitted, and a share is above {RETRAIN_SHARE:.0%}: train again on all data."
+    return f"{text} Only new nodes were fitted. Train again on all data when a share is above {RETRAIN_SHARE:.0%}."
 
 
 def _metrics(about: About) -> list[str]:
@@ -91,6 +116,10 @@ def _metrics(about: About) -> list[str]:
     for name, values in {"all": about.test | {"users": everyone}, **about.segments}.items():
         figures = " | ".join(f"{100 * values[metric]:.2f}" for metric in names)
         rows.append(f"| {name} | {values['users']:,.0f} | {figures} |")
+    if about.baseline:
+        figures = " | ".join(f"{100 * about.baseline.means[metric]:.2f}" for metric in names)
+        rows.append(f"| baseline, all: {about.baseline.label} | {everyone:,.0f} | {figures} |")
+        rows += ["", " ".join([about.baseline.verdict(about.model, about.test), *about.baseline.notes])]
     return rows
 
 

@@ -83,6 +83,7 @@ def make_artifact(model: Model, config: RunConfig, dataset: BundleDataset, best_
         bundles=len(dataset.bundles),
         items=len(dataset.items),
         best_epoch=best_epoch,
+        metric=config.train.metric,
     )
     return Artifact.of(about, widened(model, config.model, config.settings, dataset), dataset)
 

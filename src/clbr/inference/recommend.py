@@ -18,9 +18,12 @@ from clbr.files import write_atomic
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
+from clbr.inference.stopping import check_stop
 from clbr.inference.whatif import edit_history, edited_state, list_length
 from clbr.models.base import Scorer
 
+BATCH_BLOCK = 64
+"""Users of a batch who are scored at once: between two blocks the batch can be stopped."""
 POOL = 5
 """Diversity chooses among so many times as many bundles as are wanted."""
 
@@ -74,7 +77,7 @@ def recommend_batch(artifact: Artifact, users: Sequence[str | int], k: int = 20)
     """The lists of several users, scored together."""
     k = list_length(artifact, k)
     indices = [artifact.users.index(user) for user in users]
-    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k)
+    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k, block=BATCH_BLOCK)
     lists = [
         _answer(artifact, index, k, row[row >= 0].tolist(), values[row >= 0].tolist())
         for index, row, values in zip(indices, ranking, scores, strict=True)
@@ -191,11 +194,17 @@ def recommend_frame(
 
 
 def rank_known(
-    artifact: Artifact, users: NDArray[np.int64], k: int, on_progress: Callable[[int], None] = lambda users: None
+    artifact: Artifact,
+    users: NDArray[np.int64],
+    k: int,
+    on_progress: Callable[[int], None] = lambda users: None,
+    block: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Each user's k best bundles that the user has not chosen, (n, k) with -1 for none, and their scores."""
-    chosen = artifact.graph.ub.pairs
-    blocks = list(ranked_blocks(KnownScorer(artifact), users, k, exclude=chosen, on_progress=on_progress))
+    scorer, blocks = KnownScorer(artifact), []
+    for found in ranked_blocks(scorer, users, k, exclude=artifact.graph.ub.pairs, block=block, on_progress=on_progress):
+        check_stop()
+        blocks.append(found)
     if not blocks:
         return np.empty((0, k), np.int64), np.empty((0, k), np.float32)
     ranking, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))

@@ -1,6 +1,6 @@
 """Recommender: the one object that answers, in the user's own ids. Python, the command line and HTTP all ask it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clbr.data.dataset import Backend, BundleDataset
 from clbr.data.folder import as_dataset
-from clbr.data.frames import check_backend, read_ids, read_pairs
+from clbr.data.frames import check_backend, read_ids, read_one_id, read_pairs
 from clbr.errors import InputError
 from clbr.evaluation.baselines import best_baseline
 from clbr.evaluation.protocol import Evaluation, evaluate
@@ -22,6 +22,7 @@ from clbr.inference import explain as explain_
 from clbr.inference import recommend as recommend_
 from clbr.inference import similar as similar_
 from clbr.inference import suggest as suggest_
+from clbr.inference import update as update_
 from clbr.inference import whatif as whatif_
 from clbr.inference.answers import (
     Answer,
@@ -57,7 +58,6 @@ class Recommender:
     def __init__(self, artifact: Artifact, dataset: BundleDataset | None = None, backend: Backend = "polars") -> None:
         self.artifact, self.dataset = artifact, dataset
         self.backend = dataset.backend if dataset is not None else check_backend(backend)
-        self._baselines: dict[tuple[str, tuple[int, ...]], tuple[str, dict[str, float]]] = {}
 
     def __repr__(self) -> str:
         about = self.artifact.about
@@ -99,7 +99,7 @@ class Recommender:
         """
         answer = recommend_.recommend(
             self.artifact,
-            None if user is None else _one_id(user, "user"),
+            None if user is None else read_one_id(user, "user"),
             likes_items=read_ids(likes_items, "likes_items"),
             likes_bundles=read_ids(likes_bundles, "likes_bundles"),
             k=k,
@@ -137,7 +137,9 @@ class Recommender:
         data: BundleDataset | str | Path | None = None,
         baseline: bool = True,
     ) -> Evaluation:
-        """Metrics on a split by full ranking, of what is recommended; beside them the best baseline's.
+        """Metrics on a split by full ranking, of what is recommended; beside them those of the best baseline.
+
+        The baseline and its settings are chosen on validation; `result.baseline.notes` says what was left out.
 
         A recommender that was opened from a folder holds no validation and test pairs: give it the data set.
         """
@@ -147,16 +149,9 @@ class Recommender:
         if dataset.fingerprint != self.artifact.about.fingerprint:
             raise InputError(f"{dataset.name}: is not the data set that this recommender was trained on", "data")
         result = evaluate(recommend_.KnownScorer(self.artifact), dataset, split=split, ks=ks)
-        beside = self._best_baseline(dataset, split, tuple(result.ks)) if baseline else None
+        metric = self.artifact.about.metric
+        beside = best_baseline(dataset, split=split, ks=result.ks, metric=metric) if baseline else None
         return replace(result, baseline=beside, backend=self.backend)
-
-    def _best_baseline(
-        self, dataset: BundleDataset, split: Literal["validation", "test"], ks: tuple[int, ...]
-    ) -> tuple[str, dict[str, float]]:
-        """The best baseline; evaluated once for each split and cut-offs."""
-        if (split, ks) not in self._baselines:
-            self._baselines[split, ks] = best_baseline(dataset, split=split, ks=ks)
-        return self._baselines[split, ks]
 
     def whatif(
         self,
@@ -175,7 +170,7 @@ class Recommender:
         """
         answer = whatif_.whatif(
             self.artifact,
-            _one_id(user, "user"),
+            read_one_id(user, "user"),
             add_items=read_ids(add_items, "add_items"),
             drop_items=read_ids(drop_items, "drop_items"),
             add_bundles=read_ids(add_bundles, "add_bundles"),
@@ -202,7 +197,7 @@ class Recommender:
         """
         answer = audience_.audience(
             self.artifact,
-            _one_id(bundle, "bundle"),
+            read_one_id(bundle, "bundle"),
             add_items=read_ids(add_items, "add_items"),
             drop_items=read_ids(drop_items, "drop_items"),
             swap=read_pairs(swap, "swap"),
@@ -229,7 +224,7 @@ class Recommender:
 
         `of` says what may be edited: the user's history or the bundle's contents. At most `budget` sets are tried.
         """
-        who, what = _one_id(user, "user"), _one_id(bundle, "bundle")
+        who, what = read_one_id(user, "user"), read_one_id(bundle, "bundle")
         return self._framed(explain_.explain(self.artifact, who, what, of=of, k=k, budget=budget))
 
     def suggest(
@@ -238,7 +233,7 @@ class Recommender:
         """At most `count` swaps of an item that would gain a bundle the most users, on top of given edits."""
         answer = suggest_.suggest(
             self.artifact,
-            _one_id(bundle, "bundle"),
+            read_one_id(bundle, "bundle"),
             add_items=read_ids(add_items, "add_items"),
             drop_items=read_ids(drop_items, "drop_items"),
             k=k,
@@ -248,11 +243,11 @@ class Recommender:
 
     def similar_bundles(self, bundle: Id, k: int = 10) -> Similar:
         """The bundles nearest to one, by the cosine of their vectors."""
-        return self._framed(similar_.similar(self.artifact, "bundle", _one_id(bundle, "bundle"), k=k))
+        return self._framed(similar_.similar(self.artifact, "bundle", read_one_id(bundle, "bundle"), k=k))
 
     def similar_items(self, item: Id, k: int = 10) -> Similar:
         """The items nearest to one, by the cosine of their vectors."""
-        return self._framed(similar_.similar(self.artifact, "item", _one_id(item, "item"), k=k))
+        return self._framed(similar_.similar(self.artifact, "item", read_one_id(item, "item"), k=k))
 
     @cached_property
     def directory(self) -> Directory:
@@ -265,6 +260,22 @@ class Recommender:
         if not self.artifact.card and self.dataset is not None:
             return write_card(measure(self.artifact, self.dataset), self.dataset)
         return self.artifact.card
+
+    def update(
+        self,
+        user_bundle: Any = None,
+        user_item: Any = None,
+        bundle_item: Any = None,
+        *,
+        columns: Mapping[str, str] | None = None,
+    ) -> "Recommender":
+        """A recommender that also knows the pairs of these frames (or files), with their new users, bundles and items.
+
+        It is not trained again: only new nodes are fitted. Columns are read as by `BundleDataset.from_frames`.
+        """
+        tables = {"user_bundle": user_bundle, "user_item": user_item, "bundle_item": bundle_item}
+        found = update_.update(self.artifact, tables, columns, self.dataset)
+        return Recommender(found.artifact, replace(found.dataset, backend=self.backend))
 
     def save(self, folder: str | Path, *, force: bool = False, whatif_agreement: float | None = None) -> Path:
         """Write a recommender folder, with its model card; `clbr.load_recommender` and `clbr serve` open it.
@@ -281,11 +292,3 @@ class Recommender:
 def load_recommender(folder: str | Path, *, backend: Backend = "polars") -> Recommender:
     """Open a recommender folder, made by `Recommender.save` or `clbr export`. `backend` is the kind of its frames."""
     return Recommender(open_artifact(as_path(folder, "folder")), backend=backend)
-
-
-def _one_id(given: object, argument: str) -> str:
-    """One id as a text."""
-    ids = read_ids(given, argument)
-    if len(ids) != 1:
-        raise InputError(f"{argument}: expected one id, found {len(ids)}", argument)
-    return ids[0]

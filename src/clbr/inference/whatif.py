@@ -23,6 +23,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Kind, Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
+from clbr.inference.stopping import check_stop
 from clbr.models.base import Embeddings, Encoder
 
 BLOCK = 1024
@@ -95,6 +96,7 @@ class State:
         """Everyone's scores in blocks: first user, (n, bundles + 1) scores, (row, bundle) pairs of chosen bundles."""
         users, pairs = self.artifact.about.users, self.graph.ub.pairs
         for start in range(0, users, BLOCK):
+            check_stop()
             end = min(start + BLOCK, users)
             scores = self.users[start:end] @ self.bundles.T
             first, last = np.searchsorted(pairs[:, 0], [start, end])
@@ -118,6 +120,7 @@ def factual_state(artifact: Artifact) -> State:
 def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
     """The edited graph and the model's vectors on it."""
     artifact.require_whatif()
+    check_stop()
     assert isinstance(artifact.model, Encoder)
     graph = edits.apply(artifact.graph)
     return State(artifact, graph, encode_filled(artifact.model, graph))

@@ -1,6 +1,7 @@
 """Interfaces of models: what a scorer, a model, an encoder and a closed-form model must implement."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, final
 
@@ -240,6 +241,18 @@ class ClosedForm(Model):
     @abstractmethod
     def solve(self, dataset: BundleDataset) -> None:
         """Compute the parameters from the training pairs, user-item and bundle-item pairs of a data set."""
+
+    @classmethod
+    def trials(cls, dataset: BundleDataset) -> Callable[[Any], Scorer]:
+        """Return a function from settings to the solved scorer. A model whose solutions share work overrides this."""
+        graph, sizes = BundleGraph.of(dataset), (len(dataset.users), len(dataset.bundles), len(dataset.items))
+
+        def solved(config: Config) -> Scorer:
+            model: ClosedForm = cls(config, *sizes)  # type: ignore[call-arg]
+            model.solve(dataset)
+            return model.scorer(graph)
+
+        return solved
 
     @final
     def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:

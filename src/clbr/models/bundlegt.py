@@ -32,6 +32,7 @@ class BundleGTConfig(EncoderConfig):
     attention_layers: int = Field(3, ge=1, description="number of layers with attention")
     bundle_attention: float = Field(0.5, ge=0, le=1, description="weight of attention against the sum over items")
     user_attention: float = Field(0.5, ge=0, le=1, description="weight of attention against the sum over bundles")
+    learned_attention: bool = Field(False, description="train Wq and Wk; the published code leaves them as drawn")
     bundle_tokens: int = Field(70, ge=1, description="maximum number of a bundle's items in its attention")
     user_tokens: int = Field(70, ge=1, description="maximum number of a user's bundles in the attention")
 
@@ -47,6 +48,7 @@ class BundleGT(Encoder):
         "attention_layers": [1, 2, 3],
         "bundle_attention": [0.1, 0.3, 0.5, 0.7, 0.9],
         "user_attention": [0.1, 0.3, 0.5, 0.7, 0.9],
+        "learned_attention": [False, True],
         "bundle_tokens": [10, 30, 70],
         "user_tokens": [10, 30, 70],
     }
@@ -57,8 +59,16 @@ class BundleGT(Encoder):
         self.users = nn.Parameter(torch.empty(users, config.dim))
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
         self.items = nn.Parameter(torch.empty(items, config.dim))
-        self.over_items = nn.ModuleList(Attention(config.dim) for _ in range(config.attention_layers))
-        self.over_bundles = nn.ModuleList(Attention(config.dim) for _ in range(config.attention_layers))
+        layers, learned = range(config.attention_layers), config.learned_attention
+        self.over_items = nn.ModuleList(Attention(config.dim, learned) for _ in layers)
+        self.over_bundles = nn.ModuleList(Attention(config.dim, learned) for _ in layers)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw all parameters; Wq and Wk from U(-1, 1) / sqrt(d), as published: they may stay as they are drawn."""
+        super().initialise(generator)
+        bound = self.config.dim**-0.5
+        for matrix in (*self.over_items.parameters(), *self.over_bundles.parameters()):
+            nn.init.uniform_(matrix, -bound, bound, generator=generator)
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Propagate over user-item, then apply the layers."""
@@ -115,10 +125,10 @@ class Sequences:
 class Attention(nn.Module):
     """Self-attention of the tokens of a sequence, averaged over the tokens."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, learned: bool) -> None:
         super().__init__()
-        self.query = nn.Parameter(torch.empty(dim, dim))
-        self.key = nn.Parameter(torch.empty(dim, dim))
+        self.query = nn.Parameter(torch.empty(dim, dim), requires_grad=learned)
+        self.key = nn.Parameter(torch.empty(dim, dim), requires_grad=learned)
 
     def forward(self, sequences: Sequences, x: Tensor) -> Tensor:
         """Return one vector per left node from the vectors of the right nodes; 0 for an empty sequence."""
@@ -131,7 +141,7 @@ class Attention(nn.Module):
 class _Attend(torch.autograd.Function):
     """The mean over tokens i of the sum over tokens j of w_ij x_j, with w_i the softmax over j of <query_i, x_j>.
 
-    Block by block in both directions, so only the weights w are kept: with autograd, a step takes twice the time.
+    Block by block in both directions, so only the weights w are kept. Autograd takes twice the time.
     """
 
     @staticmethod

@@ -8,10 +8,13 @@ X is the user-bundle matrix. With `contents` > 0 the items of bundles are added 
 """
 
 import os
+from collections.abc import Callable
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import Field
 from scipy.sparse import csr_array
 from torch import Tensor, nn
@@ -58,17 +61,29 @@ class EASE(ClosedForm):
             contents = incidence(dataset.bi, bundles, len(dataset.items))
             gram += (self.config.contents**2 * (contents @ contents.T)).toarray()
         gram[np.diag_indices(bundles)] += self.config.l2
-        factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(gram))
-        if failed:
-            raise InputError(
-                f"EASE: l2 = {self.config.l2:g} is too small for {dataset.name}: X'X + l2 I has no Cholesky "
-                "factorisation in float32; raise l2"
-            )
+        factor = _cholesky(gram, self.config.l2, dataset)
         del gram  # never more than three matrices at once, the parameter included
-        weights = torch.cholesky_inverse(factor)
-        weights.div_(-weights.diagonal().clone())
-        weights.fill_diagonal_(0.0)
-        self.weights.copy_(weights)
+        self.weights.copy_(_weights(torch.cholesky_inverse(factor)))
+
+    @classmethod
+    def trials(cls, dataset: BundleDataset) -> Callable[[EASEConfig], Scorer]:
+        """Return a function from settings to the scorer. The Gram matrices are computed once."""
+        bundles = len(dataset.bundles)
+        _require_memory(bundles, matrices=5)
+        history = incidence(dataset.train, len(dataset.users), bundles)
+        chosen = (history.T @ history).toarray()
+
+        @cache
+        def shared() -> NDArray[np.float32]:
+            contents = incidence(dataset.bi, bundles, len(dataset.items))
+            return np.asarray((contents @ contents.T).toarray())
+
+        def solved(config: EASEConfig) -> Scorer:
+            gram = chosen + np.float32(config.contents**2) * shared() if config.contents else chosen.copy()
+            gram[np.diag_indices(bundles)] += config.l2
+            return EASEScorer(history, _weights(torch.cholesky_inverse(_cholesky(gram, config.l2, dataset))))
+
+        return solved
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer that takes the user-bundle edges of the graph as the users' histories."""
@@ -84,6 +99,24 @@ class EASEScorer(Scorer):
     def scores(self, users: Tensor) -> Tensor:
         """Return X W for these rows of X."""
         return torch.from_numpy(self.history[users.cpu().numpy()] @ self.weights.numpy())
+
+
+def _cholesky(matrix: NDArray[np.float32], l2: float, dataset: BundleDataset) -> Tensor:
+    """The Cholesky factor of X'X + l2 I."""
+    factor: Tensor
+    factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(matrix))
+    if failed:
+        raise InputError(
+            f"EASE: l2 = {l2:g} is too small for {dataset.name}: X'X + l2 I has no Cholesky "
+            "factorisation in float32; raise l2"
+        )
+    return factor
+
+
+def _weights(inverse: Tensor) -> Tensor:
+    """W = I - P / diag(P), written over P."""
+    inverse.div_(-inverse.diagonal().clone())
+    return inverse.fill_diagonal_(0.0)
 
 
 def _require_memory(bundles: int, matrices: int) -> None:

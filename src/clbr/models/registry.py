@@ -3,7 +3,7 @@
 import os
 import re
 from importlib import import_module
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 
@@ -12,7 +12,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import ClosedForm, Model, ModelConfig, Scorer
+from clbr.models.base import ClosedForm, Model, ModelConfig, Scorer, SearchSpace
 from clbr.models.bgcn import BGCN
 from clbr.models.bprmf import BPRMF
 from clbr.models.bundlegt import BundleGT
@@ -22,12 +22,16 @@ from clbr.models.dam import DAM
 from clbr.models.ease import EASE
 from clbr.models.lightgcn import LightGCN
 from clbr.models.multicbr import MultiCBR
+from clbr.models.neighbours import Neighbours
+from clbr.models.overlap import Overlap
 from clbr.models.popularity import Popularity
 from clbr.models.rgcn import RGCN
 from clbr.models.trilevel import TriLevel
 
 MODELS: dict[str, type[Model]] = {
     "popularity": Popularity,
+    "overlap": Overlap,
+    "neighbours": Neighbours,
     "ease": EASE,
     "bprmf": BPRMF,
     "lightgcn": LightGCN,
@@ -46,12 +50,35 @@ DEFAULT_MODEL = "trilevel"
 
 OWN_MODELS = "CLBR_MODELS"
 
-BASELINES: dict[str, tuple[str, dict[str, Any]]] = {
-    "popularity": ("popularity", {}),
-    "EASE": ("ease", {"l2": 500.0}),
-    "EASE with contents": ("ease", {"l2": 200.0, "contents": 0.3}),
+
+class Baseline(NamedTuple):
+    """A simple recommender that a trained model should beat."""
+
+    model: str
+    settings: dict[str, Any]
+    """Where the search begins, and what is used where there are no validation pairs to search on."""
+    grid: SearchSpace
+    """Values of the settings that are tried on validation, in ascending order."""
+
+
+BASELINES: dict[str, Baseline] = {
+    "popularity": Baseline("popularity", {}, {}),
+    "content overlap": Baseline(
+        "overlap", {"length": 0.5, "history": 0.3}, {"length": [0.0, 0.5, 1.0], "history": [0.0, 0.3, 1.0]}
+    ),
+    "neighbours": Baseline(
+        "neighbours",
+        {"penalty": 0.2, "items": 1.0},
+        {"penalty": [0.0, 0.1, 0.2, 0.3, 0.5, 0.7], "items": [0.0, 0.3, 1.0, 3.0]},
+    ),
+    "EASE": Baseline("ease", {"l2": 500.0}, {"l2": [5.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0]}),
+    "EASE with contents": Baseline(
+        "ease",
+        {"l2": 200.0, "contents": 0.3},
+        {"l2": [5.0, 40.0, 200.0, 1000.0, 5000.0], "contents": [0.1, 0.3, 1.0, 3.0]},
+    ),
 }
-"""The baselines that a trained model should beat: model and settings, by the name they are reported under."""
+"""The baselines by the name they are reported under."""
 
 
 def register(name: str, model: type[Model]) -> None:
@@ -128,11 +155,11 @@ def make_model(
     return model
 
 
-def baseline_scorer(name: str, dataset: BundleDataset) -> Scorer:
-    """Compute a baseline of `BASELINES` from the training pairs of a data set and return its scorer."""
+def baseline_scorer(name: str, dataset: BundleDataset, settings: dict[str, Any] | None = None) -> Scorer:
+    """Compute a baseline of `BASELINES` from the training pairs of a data set; without settings, at its fixed ones."""
     if name not in BASELINES:
         raise InputError(f"unknown baseline '{name}', {nearest(name, list(BASELINES))}")
-    model = make_model(*BASELINES[name], dataset)
+    model = make_model(BASELINES[name].model, BASELINES[name].settings if settings is None else settings, dataset)
     assert isinstance(model, ClosedForm)
     model.solve(dataset)
     return model.scorer(BundleGraph.of(dataset))

@@ -107,4 +107,3 @@ class TriLevel(Encoder):
         weights = counts.to(unit[0].dtype)
         terms = [info_nce(one, other, weights, self.config.temperature) for one, other in combinations(unit, 2)]
         return torch.stack(terms).mean()
-

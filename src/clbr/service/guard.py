@@ -1,4 +1,4 @@
-"""The guard around every route: request ids, token, allowed hosts, limits; afterwards the log line and the counters.
+"""The guard around every route: request ids, token, allowed hosts, limits; afterwards the log line and the metrics.
 
 Plain ASGI: the framework's own middleware costs more than a recommendation.
 """
@@ -9,17 +9,13 @@ import logging
 import re
 import secrets
 from time import perf_counter
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clbr.service import limits
+from clbr.service.limits import Limits, applied
+from clbr.service.metrics import Metrics
 from clbr.service.request_error import RequestError
-
-if TYPE_CHECKING:
-    from clbr.service.worker import Worker
 
 OPEN = re.compile(r"/|/page/[^/]*|/report/[^/]*|/live|/ready")
 """Paths that need no token: the page holds no data, and the report's address is a secret itself."""
@@ -33,46 +29,14 @@ SECURITY_HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 NO_STORE = (b"cache-control", b"no-store")
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20)
-"""Buckets of response times."""
 log = logging.getLogger("clbr.service")
-
-
-class Counters:
-    """The Prometheus metrics of one service."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter("clbr_requests", "Requests answered", ["route", "status"], registry=self.registry)
-        self.seconds = Histogram(
-            "clbr_request_seconds", "Time to the end of an answer", ["route"], buckets=SECONDS, registry=self.registry
-        )
-        self.active = Gauge("clbr_requests_active", "Requests being answered", registry=self.registry)
-        self.waiting = Gauge("clbr_requests_waiting", "Requests at the worker or in its queue", registry=self.registry)
-        self.artifact = Gauge("clbr_artifact", "The artifact that answers", ["id", "model"], registry=self.registry)
-        self.swaps = Gauge("clbr_artifact_swaps", "Artifacts swapped, or rejected", ["result"], registry=self.registry)
-
-    def count(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.requests.labels(route, status).inc()
-        self.seconds.labels(route).observe(seconds)
-
-    def text(self, worker: "Worker") -> bytes:
-        """All metrics in Prometheus' text format."""
-        artifact = worker.current.artifact
-        self.waiting.set(worker.waiting)
-        self.artifact.clear()
-        self.artifact.labels(artifact.checksum[:12], artifact.about.model).set(1)
-        for result, count in worker.swaps.items():
-            self.swaps.labels(result).set(count)
-        return generate_latest(self.registry)
 
 
 class Guard:
     """The ASGI middleware that wraps the application."""
 
-    def __init__(self, app: ASGIApp, token: str | None, counters: Counters) -> None:
-        self.app, self.counters = app, counters
+    def __init__(self, app: ASGIApp, token: str | None, limits: Limits, metrics: Metrics) -> None:
+        self.app, self.limits, self.metrics = app, limits, metrics
         self.token = token.encode() if token else None
         self.active = 0
 
@@ -81,15 +45,17 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, response = perf_counter(), _Response(send, _request_id(scope))
+        start, response = perf_counter(), _Response(send, _request_id(scope), scope["method"])
+        if response.method == "HEAD":  # as GET, without its body
+            scope = {**scope, "method": "GET"}
         scope["request_id"] = response.request_id
-        self.active += 1
-        self.counters.active.set(self.active)
+        self._count_active(1)
         try:
-            headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # of several with one name the first
-            self._check(scope, headers)
-            body = await _read_body(receive) if scope["method"] == "POST" else _no_body
-            await self.app(scope, body, response.send)
+            with applied(self.limits):
+                headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))  # of several with one name the first
+                self._check(scope, headers)
+                body = await _read_body(receive, self.limits) if scope["method"] == "POST" else _replay(b"", receive)
+                await self.app(scope, body, response.send)
         except RequestError as error:
             await _send_error(response.send, error, response.request_id)
         except Exception:  # our own fault: the details go to the log only
@@ -99,23 +65,27 @@ class Guard:
             unknown = RequestError(500, "something went wrong here; the service's log says what")
             await _send_error(response.send, unknown, response.request_id)
         finally:
-            self.active -= 1
-            self.counters.active.set(self.active)
+            self._count_active(-1)
             self._log(scope, response, perf_counter() - start)
+
+    def _count_active(self, change: int) -> None:
+        self.active += change
+        self.metrics.active.set(self.active)
 
     def _log(self, scope: Scope, response: "_Response", seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")
-        self.counters.count(route, response.status, seconds)
-        level = logging.INFO if response.status < 500 else logging.ERROR
+        self.metrics.count(route, response.status, seconds)
+        level = logging.ERROR if response.status == 500 else logging.INFO
         if log.isEnabledFor(level):
-            fields = {"request": response.request_id, "method": scope["method"], "path": scope["path"]}
+            fields = {"request": response.request_id, "method": response.method, "path": scope["path"]}
             fields |= {"status": response.status, "ms": round(1e3 * seconds, 2), "artifact": response.artifact}
             log.log(level, "answered", extra={"fields": fields})
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Reject what is not allowed."""
-        if self.active > limits.CONCURRENT and scope["path"] not in PROBES:
-            raise RequestError(429, f"{limits.CONCURRENT} requests are being answered already: try again in a moment")
+        most = self.limits.concurrent
+        if self.active > most and scope["path"] not in PROBES:
+            raise RequestError(429, f"{most} requests are being answered already: try again in a moment")
         host = headers.get(b"host", b"").decode("latin-1")
         if self.token is None and not LOOPBACK.fullmatch(host):  # a foreign page could let its name point here
             raise RequestError(403, "without a token this service answers on this machine only: ask for 127.0.0.1")
@@ -126,16 +96,16 @@ class Guard:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
                 raise RequestError(401, "a token is needed: send it as Authorization: Bearer TOKEN")
-        length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:20]) > limits.BODY_BYTES:
-            raise RequestError(413, f"a request of {int(length[:20]):,} bytes: at most {limits.BODY_BYTES:,} are read")
+        length, most = headers.get(b"content-length", b"0"), self.limits.body_bytes
+        if length.isdigit() and int(length[:20]) > most:
+            raise RequestError(413, f"a request of {int(length[:20]):,} bytes: at most {most:,} are read")
 
 
 class _Response:
-    """Sends a response with the common headers, and remembers what was sent."""
+    """Sends a response with the common headers, to HEAD without its body, and remembers what was sent."""
 
-    def __init__(self, send: Send, request_id: str) -> None:
-        self.inner, self.request_id = send, request_id
+    def __init__(self, send: Send, request_id: str, method: str) -> None:
+        self.inner, self.request_id, self.method = send, request_id, method
         self.status, self.artifact, self.started = 500, "", False
 
     async def send(self, message: Message) -> None:
@@ -146,6 +116,8 @@ class _Response:
             cached = any(name == b"cache-control" for name, _ in headers)
             added = [(b"x-request-id", self.request_id.encode()), *SECURITY_HEADERS, *([] if cached else [NO_STORE])]
             message["headers"] = [*headers, *added]
+        elif self.method == "HEAD":
+            message = {**message, "body": b""}
         await self.inner(message)
 
 
@@ -155,32 +127,32 @@ def _request_id(scope: Scope) -> str:
     return given.decode() if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
 
 
-async def _no_body() -> Message:
-    """The message of a request without a body; a body that is sent all the same is not read."""
-    return {"type": "http.request", "body": b"", "more_body": False}
-
-
-async def _read_body(receive: Receive) -> Receive:
+async def _read_body(receive: Receive, limits: Limits) -> Receive:
     """Read the whole body, within its limits of size and time; gives a `receive` that replays it."""
     body, more = bytearray(), True
     try:
-        async with asyncio.timeout(limits.BODY_SECONDS):
+        async with asyncio.timeout(limits.body_seconds):
             while more:
                 message = await receive()
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > limits.BODY_BYTES:
-                    raise RequestError(413, f"more than {limits.BODY_BYTES:,} bytes: at most so many are read")
+                if len(body) > limits.body_bytes:
+                    raise RequestError(413, f"more than {limits.body_bytes:,} bytes: at most so many are read")
     except TimeoutError:
-        raise RequestError(408, f"the request did not arrive within {limits.BODY_SECONDS:g} seconds") from None
+        raise RequestError(408, f"the request did not arrive within {limits.body_seconds:g} seconds") from None
+    return _replay(bytes(body), receive)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives this body, then what follows."""
     replayed = False
 
     async def replay() -> Message:
         nonlocal replayed
-        if replayed:  # the next message is a disconnect
+        if replayed:
             return await receive()
         replayed = True
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
 

@@ -11,8 +11,9 @@ from time import monotonic
 
 from fastapi import FastAPI, Request, Response
 
-from clbr.service import limits, schemas
-from clbr.service.request_error import RequestError
+from clbr.service import schemas
+from clbr.service.limits import DEFAULT, Limits
+from clbr.service.request_error import API, RequestError
 from clbr.service.words import Words
 
 PAGE_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -34,25 +35,26 @@ class ServiceConfig:
     token: str | None = None
     words: Words = field(default_factory=Words)
     report: Path | None = None
+    limits: Limits = DEFAULT
 
 
 def add_pages(app: FastAPI, config: ServiceConfig) -> None:
     """The page and the experiment report."""
     addresses: dict[str, float] = {}  # of the report, with their end
 
-    @app.post("/api/report", response_model=schemas.Address)
+    @app.post(f"{API}/report", response_model=schemas.Address)
     async def report_address() -> schemas.Address:
-        """An address of the experiment report that works for a minute without a token: a link cannot carry one."""
+        """An address of the experiment report that works for a minute without a token, which a link cannot carry."""
         _ = await _report(config)
         for old in [address for address, end in addresses.items() if end < monotonic()]:
             del addresses[old]
-        addresses[address := token_urlsafe(16)] = monotonic() + limits.REPORT_SECONDS
+        addresses[address := token_urlsafe(16)] = monotonic() + config.limits.report_seconds
         return schemas.Address(path=f"/report/{address}")
 
     @app.get("/report/{address}", include_in_schema=False)
     async def report(address: str) -> Response:
         if addresses.get(address, 0) < monotonic():
-            raise RequestError(404, "this address worked for a minute: open the report from the page again")
+            raise RequestError(404, "this address works no longer: open the report from the page again")
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(await _report(config), media_type="text/html", headers=headers)
 

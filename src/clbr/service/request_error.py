@@ -4,6 +4,8 @@ import json
 
 from clbr.errors import InputError, UnknownIdError, UnsupportedError
 
+API = "/v1"
+"""Prefix of the routes whose requests and answers are a contract; a change that breaks it needs another prefix."""
 RETRY_SECONDS = 1
 
 
@@ -20,13 +22,16 @@ class RequestError(InputError):
         if isinstance(error, RequestError):
             return error
         if isinstance(error, UnknownIdError):
-            return cls(404, f"{error}; /api/find?kind={error.kind}&text=... finds ids", error.kind, error.id)
+            return cls(404, f"{error}; {API}/find?kind={error.kind}&text=... finds ids", error.kind, error.id)
         return cls(409 if isinstance(error, UnsupportedError) else 422, str(error))
 
     def response(self, request_id: str) -> tuple[dict[str, str], bytes]:
         """Headers and body."""
         headers = {"content-type": "application/json"}
-        headers |= {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": str(RETRY_SECONDS)}}.get(self.status, {})
+        if self.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        if self.status in (429, 503):
+            headers["retry-after"] = str(RETRY_SECONDS)
         if self.status in (408, 413):
             headers["connection"] = "close"  # the rest of the body is not read
         payload = {"error": str(self), "request": request_id, "kind": self.kind, "id": self.id}

@@ -8,7 +8,7 @@ from clbr.data.pairs import Relation
 from clbr.inference.answers import Answer, Kind
 from clbr.inference.audience import MAX_USERS
 from clbr.inference.explain import BUDGET
-from clbr.service import limits
+from clbr.service.limits import AtMost, Limits, default
 
 
 def _text(value: object) -> object:
@@ -16,12 +16,12 @@ def _text(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
-Id = Annotated[str, StringConstraints(min_length=1, max_length=limits.TEXT), BeforeValidator(_text)]
-K = Annotated[int, Field(ge=1, le=limits.K, description="length of the list", examples=[20])]
-Ids = Annotated[list[Id], Field(max_length=limits.EDITS)]
-Filter = Annotated[list[Id], Field(max_length=limits.FILTER)]
+Id = Annotated[str, StringConstraints(min_length=1), AtMost("text"), BeforeValidator(_text)]
+K = Annotated[int, AtMost("k"), Field(ge=1, description="length of the list", examples=[20])]
+Ids = Annotated[list[Id], AtMost("edits")]
+Filter = Annotated[list[Id], AtMost("filter")]
 Pair = Annotated[tuple[Id, Id], Field(strict=False)]  # JSON has lists only
-Pairs = Annotated[list[Pair], Field(max_length=limits.EDITS)]
+Pairs = Annotated[list[Pair], AtMost("edits")]
 Diversity = Annotated[float, Field(ge=0, le=1, description="0: by score; up to 1: bundles that share fewer items")]
 KEEP_CHOSEN = "list bundles that the user has chosen, too"
 
@@ -52,8 +52,8 @@ class FindRequest(Query):
     """A search."""
 
     kind: Kind
-    text: str = Field("", max_length=limits.TEXT, examples=["sea"])
-    limit: int = Field(10, ge=1, le=limits.FOUND)
+    text: Annotated[str, AtMost("text")] = Field("", examples=["sea"])
+    limit: Annotated[int, AtMost("found"), Field(ge=1)] = default("found", 10)
 
 
 class SimilarRequest(Query):
@@ -61,14 +61,14 @@ class SimilarRequest(Query):
 
     kind: Literal["bundle", "item"]
     id: Id = Field(examples=["5"])
-    k: K = 10
+    k: K = default("k", 10)
 
 
 class RecommendQuery(Query):
     """A user's list."""
 
     user: Id = Field(examples=["17"])
-    k: K = 20
+    k: K = default("k", 20)
     diversity: Diversity = 0.0
     keep_chosen: bool = Field(False, description=KEEP_CHOSEN)
 
@@ -79,7 +79,7 @@ class RecommendRequest(Body):
     user: Id | None = Field(None, examples=["17"])
     likes_items: Ids = Field(default=[], description="of an unseen user")
     likes_bundles: Ids = []
-    k: K = 20
+    k: K = default("k", 20)
     keep_chosen: bool = Field(False, description=KEEP_CHOSEN)
     allow: Filter | None = Field(None, description="only these bundles")
     deny: Filter = Field(default=[], description="none of these bundles")
@@ -89,8 +89,8 @@ class RecommendRequest(Body):
 class RecommendBatchRequest(Body):
     """The lists of several users."""
 
-    users: list[Id] = Field(min_length=1, max_length=limits.BATCH_USERS, examples=[["17", "18"]])
-    k: K = 20
+    users: Annotated[list[Id], AtMost("batch_users")] = Field(min_length=1, examples=[["17", "18"]])
+    k: K = default("k", 20)
 
 
 class EditsById(Body):
@@ -109,7 +109,7 @@ class WhatIfRequest(Body):
     add_bundles: Ids = Field(default=[], examples=[[]])
     drop_bundles: Ids = Field(default=[], examples=[[]])
     edits: EditsById | None = Field(None, description="edits of anything, in place of the four above")
-    k: K = 20
+    k: K = default("k", 20)
 
     def arguments(self) -> dict[str, Any]:
         """With the edits as plain values."""
@@ -124,8 +124,10 @@ class AudienceRequest(Body):
     drop_items: Ids = Field(default=[], examples=[[]])
     swap: Pairs = Field(default=[], description="(old item, new item) pairs", examples=[[]])
     edits: EditsById | None = Field(None, description="edits of anything, in place of the three above")
-    k: K = 20
-    max_users: int = Field(MAX_USERS, ge=0, le=limits.MAX_USERS, description="users listed at most, of each kind")
+    k: K = default("k", 20)
+    max_users: Annotated[int, AtMost("max_users"), Field(ge=0, description="users listed at most, of each kind")] = (
+        default("max_users", MAX_USERS)
+    )
 
     def arguments(self) -> dict[str, Any]:
         """With the edits as plain values."""
@@ -135,8 +137,8 @@ class AudienceRequest(Body):
 class NewBundleRequest(Body):
     """Who would want an unseen bundle of these items?"""
 
-    items: list[Id] = Field(min_length=1, max_length=limits.EDITS, examples=[["3", "7"]])
-    k: K = 20
+    items: Annotated[list[Id], AtMost("edits")] = Field(min_length=1, examples=[["3", "7"]])
+    k: K = default("k", 20)
 
 
 class ExplainRequest(Body):
@@ -145,8 +147,10 @@ class ExplainRequest(Body):
     user: Id = Field(examples=["17"])
     bundle: Id = Field(examples=["5"])
     of: Literal["history", "contents"] = Field("history", description="what may be edited: the history or the bundle")
-    k: K = 20
-    budget: int = Field(BUDGET, ge=1, le=limits.BUDGET, description="sets of edits that are tried at most")
+    k: K = default("k", 20)
+    budget: Annotated[int, AtMost("budget"), Field(ge=1, description="sets of edits that are tried at most")] = default(
+        "budget", BUDGET
+    )
 
 
 class SuggestRequest(Body):
@@ -155,18 +159,8 @@ class SuggestRequest(Body):
     bundle: Id = Field(examples=["5"])
     add_items: Ids = Field(default=[], examples=[["3"]])
     drop_items: Ids = Field(default=[], examples=[[]])
-    k: K = 20
+    k: K = default("k", 20)
     count: int = Field(5, ge=1, le=8, description="swaps in the answer at most")
-
-
-class Limits(Answer):
-    """How much one request may ask for."""
-
-    k: int
-    edits: int
-    found: int
-    batch: int
-    budget: int
 
 
 class AboutService(Answer):
@@ -191,13 +185,13 @@ class AboutService(Answer):
     card: str
     caveat: str
     report: bool
-    limits: Limits
+    limits: Limits = Field(description="k: at most the number of bundles")
 
 
 class Swapped(Answer):
     """Which artifact answered before, and which one answers now."""
 
-    before: str
+    before: str | None = Field(description="null if none answered")
     after: str
 
 

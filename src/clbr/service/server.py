@@ -9,7 +9,7 @@ from typing import Any, Literal
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from clbr.service import limits
+from clbr.service.limits import Limits
 
 Level = Literal["info", "warning", "error"]
 GRACE_SECONDS = 15
@@ -22,6 +22,7 @@ IDLE_SECONDS = 75
 class LimitedProtocol(HttpToolsProtocol):
     """HTTP with a time limit for the head of a request and for reading the answer: a slow client is disconnected."""
 
+    limits: Limits
     head_timer: asyncio.TimerHandle | None = None
     read_timer: asyncio.TimerHandle | None = None
     head_bytes = 0
@@ -29,10 +30,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Start the timer, and count bytes, with the first bytes of a head."""
         if self.head_timer is None and (self.cycle is None or self.cycle.response_complete):
-            self.head_timer = self.loop.call_later(limits.BODY_SECONDS, self.transport.close)
+            self.head_timer = self.loop.call_later(self.limits.body_seconds, self.transport.close)
         self.head_bytes += len(data)
         super().data_received(data)
-        if self.head_timer is not None and self.head_bytes > limits.HEADER_BYTES:  # the head has no end yet
+        if self.head_timer is not None and self.head_bytes > self.limits.header_bytes:  # the head has no end yet
             self.transport.write(HEAD_TOO_LONG)
             self.transport.close()
 
@@ -44,7 +45,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Start a timer when the client does not read its answer."""
         super().pause_writing()
-        self.read_timer = self.loop.call_later(limits.BODY_SECONDS, self.transport.abort)
+        self.read_timer = self.loop.call_later(self.limits.body_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Stop it when the client reads again."""
@@ -69,13 +70,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self.read_timer = None
 
 
-def make_server(app: Any, host: str, port: int) -> uvicorn.Server:
+def make_server(app: Any, host: str, port: int, limits: Limits) -> uvicorn.Server:
     """A server that is not listening yet."""
+    protocol = type("Protocol", (LimitedProtocol,), {"limits": limits})
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=LimitedProtocol,
+        http=protocol,
         ws="none",
         access_log=False,
         log_config=None,

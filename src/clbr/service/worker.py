@@ -4,7 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import TypeVar
 
 import torch
@@ -13,90 +16,157 @@ from clbr.errors import InputError
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.artifact import open_artifact
 from clbr.inference.recommender import Recommender
+from clbr.inference.stopping import StoppedError, stoppable
 from clbr.inference.whatif import edited_state, factual_state
-from clbr.service import limits
+from clbr.models.base import VectorScorer
+from clbr.service.limits import DEFAULT, Limits
 from clbr.service.request_error import RequestError
 from clbr.training.runtime import release_memory
 
 T = TypeVar("T")
 POLL_SECONDS = 1.0
 """Interval at which the artifact's folder is checked."""
+QUICK_SIZE = 8_000_000
+"""Numbers in the bundle vectors up to which a list takes a few milliseconds."""
+LOADING = "the artifact is being loaded: try again in a moment"
+REJECTED = "no artifact is served: the one in the folder was rejected, and the service's log says why"
+STUCK = "the worker is stuck: a computation that was to stop is still running"
 log = logging.getLogger("clbr.service")
+
+
+def log_start(reason: str) -> None:
+    """Log why the first artifact was rejected, if it was."""
+    if reason:
+        log.error("artifact rejected", extra={"fields": {"reason": reason}})
 
 
 class Worker:
     """Answers with one recommender at a time; requests that need computing queue for one thread.
 
-    One thread, because the compiled kernels use all cores already.
+    One thread, because the compiled kernels use all cores already. `on_start` is called once the first artifact is
+    loaded or rejected, with the reason for a rejection.
     """
 
-    def __init__(self, folder: Path, answer_seconds: float = limits.ANSWER_SECONDS) -> None:
-        self.folder, self.answer_seconds = folder, answer_seconds
-        self.signature = self._signature()
-        self.current = open_for_service(folder)
-        warm_up(self.current)
+    def __init__(self, folder: Path, limits: Limits = DEFAULT, on_start: Callable[[str], None] = log_start) -> None:
+        self.folder, self.limits, self.on_start = folder, limits, on_start
+        self.serving: Recommender | None = None
+        self.rejected = False
+        self.signature: list[tuple[str, int, int]] = []
         self.thread = ThreadPoolExecutor(1, "worker")
-        self.waiting = 0
+        self.closing = Event()
+        self.stop_asked: float | None = None  # when the running computation was asked to stop
+        self.waiting = self.stopped = 0
         self.swaps: dict[str, int] = {"swapped": 0, "rejected": 0}
         self.swapping = asyncio.Lock()
+
+    @property
+    def current(self) -> Recommender:
+        """The recommender that answers; an error if there is none."""
+        if self.serving is None:
+            raise RequestError(503, self.problem)
+        return self.serving
+
+    @property
+    def problem(self) -> str:
+        """Why requests are not answered; empty if they are."""
+        if self.serving is None:
+            return REJECTED if self.rejected else LOADING
+        asked = self.stop_asked
+        return STUCK if asked is not None and monotonic() - asked > self.limits.stop_seconds else ""
 
     async def compute(self, answer: Callable[[], T]) -> T:
         """Compute an answer; an error if too many requests wait, or if it takes too long.
 
-        A request that is given up while it waits is never started.
+        A request that is given up while it waits is never started; one that is being computed is stopped.
         """
-        if self.waiting >= limits.QUEUE:
+        if self.waiting >= self.limits.queue:
             raise RequestError(429, f"{self.waiting} requests are waiting already: try again in a moment")
-        job = self._submit(answer)
+        stop = Event()
+        job = self._submit(answer, stop)
         try:
-            async with asyncio.timeout(self.answer_seconds):
-                return await asyncio.shield(asyncio.wrap_future(job))
+            async with asyncio.timeout(self.limits.answer_seconds):
+                return await asyncio.wrap_future(job)
         except TimeoutError:
-            late = f"no answer within {self.answer_seconds:g} seconds"
+            late = f"no answer within {self.limits.answer_seconds:g} seconds"
             if job.cancel():
                 raise RequestError(429, f"{late}: other requests came first; try again in a moment") from None
             raise RequestError(429, f"{late}: ask for fewer edits, a shorter list or less budget") from None
+        except StoppedError:
+            raise RequestError(503, "the service is stopping") from None
         finally:
-            job.cancel()
+            stop.set()
+            if not job.done() and not job.cancel():
+                self.stop_asked = monotonic()
 
-    def _submit(self, answer: Callable[[], T]) -> Future[T]:
+    def _submit(self, answer: Callable[[], T], stop: Event | None = None) -> Future[T]:
+        """Queue a computation that ends soon after `stop` is set."""
         loop = asyncio.get_running_loop()
+
+        def run() -> T:
+            try:
+                with stoppable(lambda: self.closing.is_set() or (stop is not None and stop.is_set())):
+                    return answer()
+            except StoppedError:
+                self.stopped += 1
+                raise
+
+        def finished(job: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._finished, job)
+
+        job = self.thread.submit(run)
         self.waiting += 1
-        job = self.thread.submit(answer)
-        job.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finished))
+        job.add_done_callback(finished)
         return job
 
-    def _finished(self) -> None:
+    def _finished(self, job: Future[T]) -> None:
         self.waiting -= 1
+        if not job.cancelled():  # it was the running one
+            self.stop_asked = None
 
-    async def reload(self) -> tuple[str, str]:
+    async def reload(self) -> tuple[str | None, str]:
         """Swap to the artifact that is in the folder now; a faulty one is rejected and the old one goes on."""
         async with self.swapping:
-            before, self.signature = artifact_id(self.current), self._signature()
+            before = None if self.serving is None else artifact_id(self.serving)
             try:
-                coming = await asyncio.to_thread(open_for_service, self.folder)  # the queue goes on meanwhile
-                await asyncio.wrap_future(self._submit(lambda: warm_up(coming)))
-                self.current = coming
-            except Exception as error:  # whatever is wrong with it, the old one goes on
-                self.swaps["rejected"] += 1
-                reason = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
-                log.error("artifact rejected", extra={"fields": {"reason": reason, "artifact": before}})
-                raise RequestError(409, f"{reason}; {before} goes on answering") from None
-            await asyncio.wrap_future(self._submit(release_memory))  # an artifact and its vectors form a cycle
+                after = await self._load()
+            except InputError as error:
+                log.error("artifact rejected", extra={"fields": {"reason": str(error), "artifact": before}})
+                goes_on = f"{before} goes on answering" if before else "nothing is served"
+                raise RequestError(409, f"{error}; {goes_on}") from None
             self.swaps["swapped"] += 1
-            after = artifact_id(self.current)
             log.info("artifact swapped", extra={"fields": {"before": before, "artifact": after}})
+            await asyncio.wrap_future(self._submit(release_memory))  # an artifact and its vectors form a cycle
             return before, after
 
+    async def _load(self) -> str:
+        """Open the artifact that is in the folder now and answer with it; gives its id."""
+        self.signature = await asyncio.to_thread(self._signature)
+        try:
+            coming = await asyncio.to_thread(open_for_service, self.folder)  # the queue goes on meanwhile
+            await asyncio.wrap_future(self._submit(lambda: warm_up(coming)))
+        except Exception as error:  # whatever is wrong with it, the old one goes on
+            self.rejected = True
+            self.swaps["rejected"] += 1
+            reason = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
+            raise InputError(reason) from None
+        self.serving = coming
+        return artifact_id(coming)
+
     async def watch(self) -> None:
-        """Reload when the folder changes: another link target, or other files."""
+        """Load the artifact, and load again when the folder changes: another link target, or other files."""
+        async with self.swapping:
+            try:
+                await self._load()
+                reason = ""
+            except InputError as error:
+                reason = str(error)
+        self.on_start(reason)
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            if (found := self._signature()) and found != self.signature:
-                try:
+            if (found := await asyncio.to_thread(self._signature)) and found != self.signature:
+                with suppress(RequestError):  # it is in the log; the next change is tried again
                     await self.reload()
-                except RequestError:
-                    continue  # it is in the log; the next change is tried again
 
     def _signature(self) -> list[tuple[str, int, int]]:
         """The folder's real path and its files, with sizes and times."""
@@ -107,8 +177,15 @@ class Worker:
         return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in files]
 
     def close(self) -> None:
-        """Let the running computation end; drop those that wait."""
+        """Stop the running computation; drop those that wait."""
+        self.closing.set()
         self.thread.shutdown(wait=False, cancel_futures=True)
+
+
+def is_quick(recommender: Recommender) -> bool:
+    """Whether a user's list takes a few milliseconds, less than the way to the worker and back."""
+    scorer = recommender.artifact.scorer
+    return isinstance(scorer, VectorScorer) and scorer.bundles.numel() <= QUICK_SIZE
 
 
 def artifact_id(recommender: Recommender) -> str:

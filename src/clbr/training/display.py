@@ -20,16 +20,15 @@ LINE_SECONDS = 3.0
 class TrainingDisplay:
     """Lines that change during a training: epoch, validation, best, seconds, time left; the losses below."""
 
-    def __init__(self, bar: Progress) -> None:
-        self.bar = bar
+    def __init__(self, bar: Progress, prints_lines: bool = False) -> None:
+        self.bar, self.prints_lines = bar, prints_lines
         self.task = bar.add_task("", total=None)
         self.metric, self.epochs = "", 0
         self.summary, self.losses = "", ""  # of the last epoch
         self.model = ""  # prefix: empty, or that the selection model is trained
         self.before: int | None = None  # epochs before those displayed, known after the first epoch
         self.done = 0
-        self.prints_lines = not (bar.disable or bar.console.is_terminal or bar.console.is_jupyter)
-        self.printed = 0.0  # when the last line was
+        self.printed = monotonic()  # when the last line was printed, or this was made
 
     def begin(self, config: RunConfig) -> None:
         """Set what is trained."""
@@ -106,5 +105,7 @@ def training_display(enabled: bool | None = None) -> Iterator[TrainingDisplay]:
     """
     enabled = sys.stderr.isatty() if enabled is None else enabled
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not enabled) as bar:
-        yield TrainingDisplay(bar)
+    console = Console(stderr=True)
+    live = console.is_terminal or console.is_jupyter
+    with Progress(*columns, console=console, transient=True, disable=not (enabled and live)) as bar:
+        yield TrainingDisplay(bar, prints_lines=enabled and not live)

@@ -3,6 +3,7 @@
 import { serviceError, ServiceError } from "/page/errors.js";
 import { tabStorage } from "/page/storage.js";
 
+const API = "/v1"; // before every path
 const TRIES = 3; // while the service is busy
 const MAX_WAIT = 5; // seconds between tries
 const QUICK = 2000; // milliseconds: a request rejected later has waited in the queue already and is not repeated
@@ -21,12 +22,12 @@ export function connect(callbacks) {
 
 export function get(path, query = {}, signal) {
   const params = new URLSearchParams(query);
-  return send(`${path}?${params}`.replace(/\?$/, ""), { signal });
+  return send(`${API}${path}?${params}`.replace(/\?$/, ""), { signal });
 }
 
 export function post(path, body, signal) {
   const headers = { "content-type": "application/json" };
-  return send(path, { method: "POST", body: JSON.stringify(body), headers, signal });
+  return send(`${API}${path}`, { method: "POST", body: JSON.stringify(body), headers, signal });
 }
 
 async function send(path, options, tried = 1) {
@@ -34,7 +35,7 @@ async function send(path, options, tried = 1) {
   const headers = { ...options.headers, ...(sentToken && { authorization: `Bearer ${sentToken}` }) };
   const response = await fetchOrFail(path, { ...options, headers });
   if (response.status === 401) return sendWithToken(path, options, sentToken);
-  if (response.status === 429 && tried < TRIES && performance.now() - start < QUICK) {
+  if ([429, 503].includes(response.status) && tried < TRIES && performance.now() - start < QUICK) {
     await pause(Math.min(Number(response.headers.get("retry-after")) || 1, MAX_WAIT), options.signal);
     return send(path, options, tried + 1);
   }

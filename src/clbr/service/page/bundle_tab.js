@@ -43,7 +43,7 @@ function bundleView(body, bundle, about, reload) {
     swaps.show();
     await attempt(error, async () => {
       const request = { bundle: subject.id, ...editsOf(subject), k: state.k };
-      const answer = await busy(chart.element, () => post("/api/audience", request, signal));
+      const answer = await busy(chart.element, () => post("/audience", request, signal));
       fill(error);
       fill(warnings, answer.warnings.map((warning) => h("p.warning", {}, translate(warning))));
       const words = isEdited(subject) ? summarize(answer) : null;

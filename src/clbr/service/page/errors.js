@@ -30,6 +30,7 @@ export function serviceError(status, payload) {
   if (status === 429) {
     return REQUEST_TOO_LONG.test(error) ? new ServiceError(TOO_LONG, "slow") : new ServiceError(BUSY, "busy");
   }
+  if (status === 503) return new ServiceError(sentence(error), "busy");
   if (status === 408) return new ServiceError(NOT_SENT, "slow");
   if (status === 504) return new ServiceError(TOO_LONG, "slow"); // from a proxy
   if (status === 413 || status === 431) return new ServiceError(TOO_LARGE, "rejected");

@@ -64,7 +64,7 @@ function explanationPanel({ user, bundle, maxBudget, close }) {
     fill(body, h("p.waiting", {}, "Searching for the smallest change …"));
     return busy(element, () => attempt(body, async () => {
       const request = { user: user.id, bundle: bundle.id, k: state.k, of, budget };
-      answer = await post("/api/explain", request, signal);
+      answer = await post("/explain", request, signal);
       show();
       fill(body, text, actions());
       announce(text.innerText);

@@ -24,7 +24,7 @@ export async function lookUp(kind, ids, signal) {
 
 async function request(kind, id, signal) {
   try {
-    return await get(`/api/${kind}`, { id }, signal);
+    return await get(`/${kind}`, { id }, signal);
   } catch (error) {
     if (error.kind !== "unknown" && error.kind !== "rejected") throw error;
     return { id, name: null, unknown: true };

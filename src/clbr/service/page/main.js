@@ -26,7 +26,7 @@ start();
 
 function start() {
   fill(startError);
-  return attempt(startError, async () => build(await get("/api/about")), start);
+  return attempt(startError, async () => build(await get("/about")), start);
 }
 
 function build(about) {

@@ -67,7 +67,7 @@ function reportButton(about) {
   const open = async () => {
     const page = window.open("about:blank"); // now: a browser allows it only during the click
     try {
-      const { path } = await post("/api/report", {});
+      const { path } = await post("/report", {});
       page.opener = null;
       page.location = path;
     } catch (error) {

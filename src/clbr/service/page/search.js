@@ -32,7 +32,7 @@ export function searchBox(config) {
     const signal = nextSignal();
     clearTimeout(timer);
     const done = await attempt(message, async () => {
-      const answer = await get("/api/find", { kind, text, limit: SHOWN }, signal);
+      const answer = await get("/find", { kind, text, limit: SHOWN }, signal);
       answer.found.forEach((node) => remember(kind, node));
       show(text, answer);
     }, () => { input.focus(); find(); });

@@ -52,7 +52,7 @@ export function subjectTab(panel, { tab, kind, question, makeView }) {
 /** A node by id; a link may have an id that the service does not know. */
 async function find(kind, id, signal) {
   try {
-    return await get(`/api/${kind}`, { id }, signal);
+    return await get(`/${kind}`, { id }, signal);
   } catch (error) {
     if (error.kind !== "unknown" && error.kind !== "rejected") throw error;
     throw new ServiceError(`${unknownNode(kind, id)} Find ${withArticle(kind)} by name above.`, "unknown", error);
@@ -68,7 +68,7 @@ function showExamples(body, kind, question, choose, signal) {
     h("p", {}, `Find ${withArticle(kind)} by name or id, or start with one of the ${which}:`),
     examples));
   return attempt(examples, async () => {
-    const { found } = await get("/api/find", { kind, text: "", limit: EXAMPLES }, signal);
+    const { found } = await get("/find", { kind, text: "", limit: EXAMPLES }, signal);
     fill(examples, found.map((node) => h("li", {}, button("button", () => choose(node), {}, label(kind, node)))));
   }, () => showExamples(body, kind, question, choose, signal));
 }

@@ -47,7 +47,7 @@ export function suggestions(bundle) {
     fill(body);
     await busy(element, () => attempt(body, async () => {
       const request = { bundle: bundle.id, ...editsOf(now), k: state.k, count: COUNT };
-      const { swaps } = await post("/api/suggest", request, signal);
+      const { swaps } = await post("/suggest", request, signal);
       const none = `No swap of one ${word("item")} was found that gains ${plural("user")}.`;
       fill(body, swaps.length ? swapList(swaps, now) : h("p.detail", {}, none));
       announce(swaps.length ? `${swaps.length} swaps found, the best gains ${count(swaps[0].gain, "user")}` : none);

@@ -84,12 +84,12 @@ function userView(body, user, about, reload) {
 }
 
 function requestWhatif(subject, signal) {
-  return post("/api/whatif", { user: subject.id, ...editsOf(subject), k: state.k }, signal);
+  return post("/whatif", { user: subject.id, ...editsOf(subject), k: state.k }, signal);
 }
 
 /** The list of a model without what-if, in the form of a what-if answer without moves. */
 async function requestList(subject, signal) {
-  const { recommended, k } = await get("/api/recommend", { user: subject.id, k: state.k }, signal);
+  const { recommended, k } = await get("/recommend", { user: subject.id, k: state.k }, signal);
   const moves = recommended.map((bundle) => ({ ...bundle, rank_before: bundle.rank, rank_after: bundle.rank }));
   return { moves, k, warnings: [], caveat: null };
 }
