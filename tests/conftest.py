@@ -97,6 +97,7 @@ def real() -> Callable[[str], BundleDataset]:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Type a command; get its exit code, its output and its errors."""
+    monkeypatch.setattr("clbr.training.display.LINE_SECONDS", 600.0)  # no progress lines on a busy machine
     monkeypatch.chdir(tmp_path)
 
     def typed(*words: object) -> tuple[int, str, str]:

@@ -33,6 +33,7 @@ class TrainingDisplay:
     def begin(self, config: RunConfig) -> None:
         """Set what is trained."""
         self.metric, self.epochs = config.train.metric, config.train.epochs
+        self.summary = f"{config.model},"
         self.bar.update(self.task, total=self.epochs, description=config.model)
 
     def on_step(self, step: int, steps: int) -> None:
