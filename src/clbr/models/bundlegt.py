@@ -3,8 +3,8 @@
 The strategy of a bundle is how its items relate to each other. A layer computes, with symmetrically normalised sums,
 
     items    LightGCN over user-item + the sum over the item's bundles
-    bundles  attention among the bundle's items and the sum over them, averaged + the sum over the bundle's users
-    users    attention among the user's bundles and the sum over them, averaged + LightGCN over user-item
+    bundles  weighted mean of the attention among its items and the sum over them + the sum over its users
+    users    weighted mean of the attention among its bundles and the sum over them + LightGCN over user-item
 
 The attention of n tokens x is the mean of the n rows of softmax(x Wq (x Wk)' / sqrt(d)) x. The values have no weight
 matrix. The score is the inner product of the user and the bundle of the last layer: there is one level.
