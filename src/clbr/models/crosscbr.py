@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.graph import BundleGraph, Edges
+from clbr.graph.graph import BundleGraph
 from clbr.models.base import (
     COMMON_SPACE,
     DROPOUT_VALUES,
@@ -23,7 +23,7 @@ from clbr.models.base import (
     Level,
     SearchSpace,
 )
-from clbr.models.layers import directed_edge_dropout, dropout, unit_rows
+from clbr.models.layers import directed_edge_dropout, dropout, propagate, unit_rows
 from clbr.models.objectives import info_nce
 
 
@@ -82,23 +82,13 @@ class CrossCBR(Encoder):
         """Compute both levels."""
         if self.config.augmentation != "messages":
             generator = None
-        item_users, items = self._level(graph.ui, self.items, self.config.item_dropout, generator)
-        contents = dropout(graph.bi.mean @ items, self.config.contents_dropout, generator)  # (B, d)
-        bundle_users, bundles = self._level(graph.ub, self.bundles, self.config.bundle_dropout, generator)
+        config = self.config
+        item_users, items = propagate(graph.ui, self.users, self.items, config.layers, config.item_dropout, generator)
+        contents = dropout(graph.bi.mean @ items, config.contents_dropout, generator)  # (B, d)
+        bundle_users, bundles = propagate(
+            graph.ub, self.users, self.bundles, config.layers, config.bundle_dropout, generator
+        )
         return Embeddings({"item": Level(item_users, contents, items), "bundle": Level(bundle_users, bundles)})
-
-    def _level(
-        self, edges: Edges, others: Tensor, rate: float, generator: torch.Generator | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return x0 + the sum over layers l of the row-normalised A^l x0, for users and for the other side."""
-        left: Tensor = self.users
-        right: Tensor = others
-        left_sum, right_sum = left, right
-        for _ in range(self.config.layers):
-            left, right = edges.symmetric @ right, edges.back_symmetric @ left
-            left, right = dropout(left, rate, generator), dropout(right, rate, generator)
-            left_sum, right_sum = left_sum + unit_rows(left), right_sum + unit_rows(right)
-        return left_sum, right_sum
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return BPR and the contrastive loss between the levels, for the batch's users and positive bundles."""

@@ -64,6 +64,21 @@ def add_noise(x: Tensor, size: float, generator: torch.Generator | None) -> Tens
     return torch.add(x, noise, alpha=size)
 
 
+def propagate(
+    edges: Edges, left: Tensor, right: Tensor, layers: int, rate: float = 0.0, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return x0 + the sum over layers l of the row-normalised A^l x0, for both sides (CrossCBR, Ma et al., KDD 2022).
+
+    With a generator, dropout at this rate follows each product with A.
+    """
+    left_sum, right_sum = left, right
+    for _ in range(layers):
+        left, right = edges.symmetric @ right, edges.back_symmetric @ left
+        left, right = dropout(left, rate, generator), dropout(right, rate, generator)
+        left_sum, right_sum = left_sum + unit_rows(left), right_sum + unit_rows(right)
+    return left_sum, right_sum
+
+
 def grow(
     message: Tensor, bias: Tensor, hidden: Tensor, rate: float, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:

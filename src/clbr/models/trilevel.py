@@ -21,9 +21,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
-from clbr.graph.graph import BundleGraph, Edges
+from clbr.graph.graph import BundleGraph
 from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, Objective, SearchSpace
-from clbr.models.layers import directed_edge_dropout, unit_rows
+from clbr.models.layers import directed_edge_dropout, propagate, unit_rows
 from clbr.models.objectives import info_nce
 
 
@@ -72,24 +72,17 @@ class TriLevel(Encoder):
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Propagate over each graph."""
-        users, items = self._propagate(graph.ui, self.users, self.items)  # (U, d), (I, d)
-        choosers, bundles = self._propagate(graph.ub, self.users, self.bundles)  # (U, d), (B, d)
+        layers = self.config.layers
+        users, items = propagate(graph.ui, self.users, self.items, layers)  # (U, d), (I, d)
+        choosers, bundles = propagate(graph.ub, self.users, self.bundles, layers)  # (U, d), (B, d)
         levels = {"item": Level(users, graph.bi.mean @ items, items), "bundle": Level(choosers, bundles)}
         if self.config.contents_level:
-            contents, parts = self._propagate(graph.bi, self.bundles, self.items)  # (B, d), (I, d)
+            contents, parts = propagate(graph.bi, self.bundles, self.items, layers)  # (B, d), (I, d)
             levels["contents"] = Level(graph.ui.mean @ parts, contents, parts)
         if self.config.fusion == "early":  # (sum of u) (sum of b) = the sum over levels of (sum of u) b
             fused = torch.stack([level.users for level in levels.values()]).sum(0)
             levels = {name: replace(level, users=fused) for name, level in levels.items()}
         return Embeddings(levels)
-
-    def _propagate(self, edges: Edges, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x0 + the sum over layers l of the row-normalised A^l x0, for both sides."""
-        left_sum, right_sum = left, right
-        for _ in range(self.config.layers):
-            left, right = edges.symmetric @ right, edges.back_symmetric @ left
-            left_sum, right_sum = left_sum + unit_rows(left), right_sum + unit_rows(right)
-        return left_sum, right_sum
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the objective, and the contrast between the levels for the batch's users and positives."""
