@@ -27,6 +27,17 @@ def as_path(value: object, name: str) -> Path:
     return Path(value)
 
 
+def portable(path: Path) -> str:
+    """Return a path as text for a file that others read: without the folders of this machine.
+
+    An absolute path becomes relative to the working directory, or only its name if it lies elsewhere.
+    """
+    if not path.is_absolute():
+        return str(path)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+
+
 @contextmanager
 def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `out` when the block ends without an error.

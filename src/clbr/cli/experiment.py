@@ -1,6 +1,7 @@
 """clbr experiment: run specifications and report their results."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ import typer
 
 from clbr.cli.options import Threads, parse_changes
 from clbr.errors import InputError, found_in
+from clbr.files import portable
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
@@ -82,12 +84,15 @@ class Options:
         parts = [[one for one in cells if id(one) in selected] for cells in expanded]
         return Plan(dataset, self.out or Path("cells") / dataset.name, list(zip(specs, parts, strict=True)))
 
-    def command(self, name: str, *more: str) -> str:
-        """Return the command line of `run` or `report` with these options."""
-        options = ("data", "out", "seeds", "models", "variants")
-        given = [word for name in options if (value := getattr(self, name)) for word in (f"--{name}", str(value))]
+    def command(self, name: str, to: Path | None = None, written: Callable[[Path], str] = str) -> str:
+        """Return the command line of `run` or `report` with these options; `written` gives the text of a path."""
+        paths = {"data": self.data, "out": self.out}
+        options: dict[str, object] = {key: written(path) for key, path in paths.items() if path}
+        options |= {"seeds": self.seeds, "models": self.models, "variants": self.variants}
+        given = [word for key, value in options.items() if value for word in (f"--{key}", str(value))]
         where = [word for one in self.where or [] for word in ("--where", one)]
-        return f"clbr experiment {name} {shlex.join([*map(str, self.specs), *given, *where, *more])}"
+        last = ["--to", written(to)] if to else []
+        return f"clbr experiment {name} {shlex.join([*map(written, self.specs), *given, *where, *last])}"
 
 
 def _names(text: str) -> list[str]:
@@ -216,7 +221,7 @@ def report(
             f"{plan.folder}: no cells there, so there is nothing to report; first: {options.command('run')}"
         )
     store = Store(plan.folder).open(plan.dataset)
-    commands = [options.command("run"), options.command("report", *(("--to", str(to)) if to else ()))]
+    commands = [options.command("run", written=portable), options.command("report", to, portable)]
     empty, errors, arguments = list[str](), list[str](), list[str]()
     for path, folder, (spec, cells) in zip(specs, folders, plan.parts, strict=True):
         try:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -190,6 +191,20 @@ def test_every_caption_names_data_and_seeds_and_the_page_has_its_provenance(run:
     parts = (tiny.dataset.fingerprint, "torch", "2.13.0", "abc123", "memory, MiB", "dim = 64", "varied: tau")
     for text in (*parts, "# preset: none", "lightgcn: none"):
         assert text in page, text
+
+
+def test_a_report_names_no_folder_of_the_machine(run: Run, made: Path) -> None:
+    elsewhere = shutil.copytree(made / "shop", made.parent / "elsewhere" / "shop")
+    (made / "mine.toml").write_text("[train]\nlearning_rate = 0.001\n")  # the default: the same cells
+    spec = made / "s.toml"
+    spec.write_text('preset = "mine.toml"\n' + spec.read_text())
+    words = ("experiment", "report", spec, "--data", elsewhere, "--out", made / "cells" / "tiny", "--to", made / "r")
+    assert run(*words)[0] == 0
+    for path in (made / "r").iterdir():
+        assert str(made.parent) not in path.read_text(errors="replace"), path.name
+    text = (made / "r" / "s.md").read_text()
+    assert "clbr experiment report s.toml --data shop --out cells/tiny --to r\n" in text
+    assert "mine.toml" in text
 
 
 def test_options_select_as_they_do_for_run(run: Run, made: Path) -> None:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from clbr.data.dataset import BundleDataset
 from clbr.experiments.report.grid import Grid, plain_rows
 from clbr.experiments.report.results import Results, format_value
+from clbr.files import portable
 from clbr.training.config import find_preset
 
 
@@ -15,7 +17,7 @@ def preset_name(results: Results, model: str, variant: str) -> str:
     spec = results.spec
     chosen = spec.variants[variant]
     name, _ = find_preset(model, spec.preset_of(model, chosen), results.dataset.name, chosen.paradigm)
-    return name or "none"
+    return (portable(Path(name)) if name.endswith(".toml") else name) or "none"
 
 
 def settings(results: Results) -> Iterator[tuple[str, str]]:
