@@ -17,7 +17,7 @@ from clbr.simulation.world import World
 from conftest import make_dataset
 
 EMPTY = np.empty((0, 2), np.int32)
-LEAK = "Content overlap alone finds"
+LEAK = "Held-out pairs can be read off user_item"
 
 
 def test_a_walk_goes_up_or_else_down_while_the_value_grows_one_setting_after_the_other() -> None:

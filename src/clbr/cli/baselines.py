@@ -24,7 +24,7 @@ def baselines(
     the lower bundle id comes first.
     """
     from clbr.cli import show
-    from clbr.data.describe import describe
+    from clbr.data.describe import compare_published
     from clbr.data.folder import load
     from clbr.evaluation.baselines import METRIC, evaluate_baselines, leak_notes
     from clbr.evaluation.protocol import labelled
@@ -36,7 +36,7 @@ def baselines(
         results, tuned = evaluate_baselines(
             dataset, split=split, ks=ks, mask_validation=mask_validation, on_progress=on_progress
         )
-    notes = [*leak_notes(dataset, tuned, split), *tuned.notes(dataset, METRIC)]
+    notes = [*leak_notes(dataset), *tuned.notes(dataset, METRIC)]
     if as_json:
         found = {name: {"settings": tuned.settings[name], **result.means} for name, result in results.items()}
         typer.echo(json.dumps(found))
@@ -47,6 +47,6 @@ def baselines(
     show.evaluations(f"{dataset.name}, {split}, {users:,} users, percent", columns, ks)
     best = [f"Best on validation: {tuned.best}."] if tuned.values else []
     typer.echo("\n" + "\n".join([*best, *notes]))
-    published = describe(dataset).published
+    published = compare_published(dataset)
     if published and not published.agrees:
         typer.echo(f"\n{dataset.name}, beside {published.source}: {published.note}")

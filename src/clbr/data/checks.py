@@ -58,6 +58,12 @@ class HeldOut:
     chance_share: float
     """The same for a random ranking."""
 
+    @property
+    def leaks(self) -> bool:
+        """Whether held-out pairs can be read off the user-item table. The rule is explained in docs/data.md."""
+        first = self.first_share >= LEAK_SHARE and self.first_share >= LEAK_LIFT * self.chance_share
+        return self.pairs >= MIN_HELD_OUT and (self.covered_share >= LEAK_SHARE or first)
+
 
 def measure_held_out(dataset: BundleDataset) -> HeldOut:
     """Measure the validation and test pairs of a data set."""
@@ -188,9 +194,9 @@ def _check_tables(dataset: BundleDataset) -> Iterator[Finding]:
 
 
 def _check_leak(held_out: HeldOut) -> Iterator[Finding]:
-    """Held-out pairs that can be read off the user-item table. The rule is explained in docs/data.md."""
+    """Held-out pairs that can be read off the user-item table."""
     covered, first, chance = held_out.covered_share, held_out.first_share, held_out.chance_share
-    if covered >= LEAK_SHARE or (first >= LEAK_SHARE and first >= LEAK_LIFT * chance):
+    if held_out.leaks:
         yield Finding(
             "leak",
             f"validation and test pairs can be read off user_item: for {covered:.1%} of the {held_out.pairs:,} pairs "
