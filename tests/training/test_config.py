@@ -96,6 +96,16 @@ def test_a_file_whose_views_and_paradigm_disagree_raises(old: str, new: str, tmp
         RunConfig.from_toml(tmp_path / "config.toml")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "size"), [(1, 256), (2_915, 256), (8_191, 256), (8_192, 512), (11_666, 512), (32_768, 2048), (10**9, 2048)]
+)
+def test_without_a_preset_the_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, size: int) -> None:
+    assert compose("x", "crosscbr", pairs=pairs).train.batch_size == size
+    assert compose("x", "crosscbr", pairs=pairs, changes={"batch_size": 7}).train.batch_size == 7
+    assert compose("x", "crosscbr", pairs=pairs, preset="youshu").train.batch_size == 2048
+    assert compose("x", "crosscbr").train.batch_size == 2048
+
+
 def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[settings]\nlayers = 3\n[train]\nlearning_rate = 0.5\nepochs = 7\n")
     changes = parse_changes(["learning_rate=0.25", "augmentation=none"])

@@ -108,7 +108,7 @@ def _start(
 
     use_threads(threads)
     dataset = load(data)
-    config = compose(str(data.resolve()), model, data_name=dataset.name, **options)
+    config = compose(str(data.resolve()), model, data_name=dataset.name, pairs=len(dataset.train), **options)
     for note in preset_notes(model, options["preset"], dataset.name, config.paradigm):
         typer.echo(note, err=True)
     for warning in ineffective_edits(config):

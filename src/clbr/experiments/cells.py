@@ -81,8 +81,8 @@ class VariantCell:
         return self.cell.config.model
 
 
-def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[VariantCell]:
-    """Return every cell of a specification on a data set (its folder, checksum and name), ordered by seed."""
+def expand(spec: Spec, data: str, fingerprint: str, data_name: str, pairs: int | None = None) -> list[VariantCell]:
+    """Return every cell of a specification on a data set (its folder, checksum, name and training pairs), by seed."""
     cells = []
     for seed in range(spec.seeds):
         for model in spec.models:
@@ -97,6 +97,7 @@ def expand(spec: Spec, data: str, fingerprint: str, data_name: str) -> list[Vari
                             model,
                             preset=spec.preset_of(model, variant),
                             data_name=data_name,
+                            pairs=pairs,
                             changes=changes,
                             seed=seed,
                             paradigm=variant.paradigm,

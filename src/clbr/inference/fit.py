@@ -56,7 +56,7 @@ def fit(
     dataset = as_dataset(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
     chosen: dict[str, Any] = {"preset": preset, "data_name": dataset.name, "paradigm": paradigm}
-    config = compose(source, model, changes=settings, seed=seed, **chosen)
+    config = compose(source, model, changes=settings, seed=seed, pairs=len(dataset.train), **chosen)
     for note in [*preset_notes(model, **chosen)[1:], *ineffective_edits(config)]:  # the first only names the preset
         warnings.warn(note, stacklevel=2)
     stopped = False

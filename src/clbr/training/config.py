@@ -18,6 +18,8 @@ from clbr.models.registry import find_model
 
 NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
+STEPS, BATCH_SIZES = 16, (256, 2048)
+"""Without a preset an epoch has about so many steps, and a batch between so many pairs. Fitted on simulated worlds."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -26,7 +28,7 @@ class TrainConfig(Config):
     """How a model is trained."""
 
     epochs: int = Field(100, ge=1, description="maximum number of epochs")
-    batch_size: int = Field(2048, ge=1, description="positive pairs in a step")
+    batch_size: int = Field(2048, ge=1, description="positive pairs in a step; without a preset it depends on the data")
     negatives: int = Field(1, ge=1, description="negative bundles for each positive pair")
     learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
     decay: float = Field(1.0, gt=0, le=1, description="factor on learning_rate every decay_every epochs; 1: none")
@@ -94,6 +96,7 @@ def compose(
     *,
     preset: str | None = None,
     data_name: str = "",
+    pairs: int | None = None,
     changes: dict[str, Any] | None = None,
     seed: int = 0,
     paradigm: str = "original",
@@ -101,8 +104,8 @@ def compose(
     """Return the settings of a run: the model's defaults, then the preset, then `changes`.
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
-    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. Raises
-    `InputError` for unknown names, settings and values.
+    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset; then the batch
+    size follows from the number of training `pairs`. Raises `InputError` for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -115,7 +118,8 @@ def compose(
     config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
     checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
-    config["train"] = _make_train(base.train | train, model).model_dump(mode="json", exclude_none=True)
+    by_size = {} if name or pairs is None else {"batch_size": default_batch_size(pairs)}
+    config["train"] = _make_train(by_size, base.train | train, model).model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
         message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
         raise InputError(f"{message}; leave it out, or set objective to bpr", "hard_from", "set")
@@ -150,12 +154,21 @@ def _sort_settings(
     return settings, train, views
 
 
-def _make_train(train: dict[str, Any], model: str) -> TrainConfig:
-    """Return the training settings: the model's defaults and those given.
+def default_batch_size(pairs: int) -> int:
+    """Return the batch size for a number of training pairs: the power of two that gives about STEPS steps an epoch.
+
+    Small data need small batches: with one step an epoch a model has learned little when its patience ends.
+    """
+    smallest, largest = BATCH_SIZES
+    return max(smallest, min(largest, 1 << (max(1, pairs // STEPS).bit_length() - 1)))
+
+
+def _make_train(by_size: dict[str, Any], train: dict[str, Any], model: str) -> TrainConfig:
+    """Return the training settings: those by the size of the data, the model's defaults, and those given.
 
     A closed-form model has one epoch and no training setting but the metric.
     """
-    config = TrainConfig.make(find_model(model).train_defaults | train, "training")
+    config = TrainConfig.make(by_size | find_model(model).train_defaults | train, "training")
     if not issubclass(find_model(model), ClosedForm):
         return config
     fixed = TrainConfig(epochs=1, metric=config.metric)

@@ -80,6 +80,7 @@ def make_study_settings(
         model,
         preset=preset,
         data_name=dataset.name,
+        pairs=len(dataset.train),
         changes=changes,
         seed=seed,
         paradigm=paradigm,
