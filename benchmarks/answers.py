@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 from clbr.data.pairs import Pairs, neighbours
-from clbr.inference.recommend import recommend_all
+from clbr.inference.lists import write_lists
 from clbr.inference.recommender import Recommender, load_recommender
 from clbr.inference.whatif import factual_state
 from clbr.training.runtime import use_threads
@@ -114,7 +114,7 @@ def main() -> None:
             show(name, np.median(times), np.percentile(times, 95), digits=1)
         with tempfile.TemporaryDirectory() as space:
             out = Path(space) / "all.parquet"
-            times = time_calls(lambda: recommend_all(recommender.artifact, out), 3)  # noqa: B023
+            times = time_calls(lambda: write_lists(recommender.artifact, out), 3)  # noqa: B023
         show("lists of all users, to Parquet", np.median(times), np.max(times))
 
 

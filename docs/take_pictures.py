@@ -17,6 +17,7 @@ PICTURES = Path(__file__).parent / "pictures"
 SIZE = {"width": 1280, "height": 900}
 USER = "#tab=users&user=403&k=10"
 BUNDLE = "#tab=bundles&bundle=90&k=20"
+DRAFTS = "#tab=drafts&a=3&a=7&a=12&b=3&b=40&k=20"
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
 
 
 def take(address: str) -> None:
-    """Take both pictures, each after an edit and a question."""
+    """Take the pictures: a user and a bundle, each after an edit and a question, and two drafts."""
     PICTURES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
@@ -47,6 +48,7 @@ def take(address: str) -> None:
         page.locator(".why:visible").last.click()
         page.get_by_role("button", name="Remove and see").wait_for()
         page.mouse.move(0, 0)
+        page.locator(".waiting").first.wait_for(state="detached")
         page.screenshot(path=PICTURES / "readers.png", full_page=True)
         page.goto(f"{address}/{BUNDLE}")
         page.get_by_role("button", name="Remove").nth(2).click()
@@ -55,6 +57,9 @@ def take(address: str) -> None:
         page.locator(".swaps li").first.wait_for()
         page.mouse.move(0, 0)
         page.screenshot(path=PICTURES / "studio.png", full_page=True)
+        page.goto(f"{address}/{DRAFTS}")
+        page.get_by_text("would have both").wait_for()
+        page.screenshot(path=PICTURES / "drafts.png", full_page=True)
         browser.close()
 
 

@@ -48,6 +48,17 @@ def history(service: Service) -> dict[str, Any]:
     return service.fetch(f"/v1/user?id={USER}")
 
 
+def find_unreachable(service: Service, of: str, k: int = 20) -> dict[str, Any]:
+    """An explanation of a bundle that a handful of edits brings nearer, but not in."""
+    known = {one["id"] for one in [*history(service)["bundles"], *whatif(service, k=k)["after"]]}
+    for bundle in range(150):
+        if str(bundle) not in known:
+            answer = service.fetch("/v1/explain", {"user": str(USER), "bundle": str(bundle), "k": k, "of": of})
+            if answer["out_of_reach"] and len(answer["nearest"]) > 1:
+                return answer
+    raise AssertionError("a handful of edits brings every bundle in")
+
+
 def user_link(**edits: object) -> str:
     return f"#tab=users&user={USER}" + "".join(f"&{key}={value}" for key, value in edits.items())
 

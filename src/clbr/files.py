@@ -118,6 +118,33 @@ def write_atomic(path: Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written ({error.strerror}); nothing was changed") from None
 
 
+@contextmanager
+def atomic_file(out: Path) -> Iterator[Path]:
+    """Yield a path for a file that is written piece by piece; it becomes `out` when the block ends without an error.
+
+    The path lies in a temporary folder, which may hold other files until the block ends.
+    """
+    shown, out = out, out.resolve()
+    if out.is_dir():
+        raise InputError(f"{shown}: is a folder, expected the name of a file", "out")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _remove_partial_folders(out)
+        folder = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}{PARTIAL}{os.getpid()}-"))
+    except OSError as error:
+        raise InputError(f"{shown}: cannot be written ({error.strerror})", "out") from None
+    try:
+        yield folder / out.name
+        with (folder / out.name).open("rb") as file:
+            os.fsync(file.fileno())
+        (folder / out.name).replace(out)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"{shown}: cannot be written ({reason}); nothing was changed", "out") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a file. Raises `InputError` if it is missing or cannot be read."""
     try:

@@ -60,6 +60,8 @@ def test_every_command_explains_itself(run: Run) -> None:
         ["export"],
         ["recommend"],
         ["similar"],
+        ["find"],
+        ["show"],
         ["whatif"],
         ["audience"],
         ["explain"],
@@ -212,7 +214,15 @@ def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, d
 def test_the_demo_shows_a_customer_and_what_to_type_next(run: Run) -> None:
     code, out, _ = run("demo")
     assert code == 0
-    for words in ("popularity", "EASE", "is offered", "would choose next", "What to type next", "clbr data import"):
+    parts = (
+        "popularity",
+        "is offered",
+        "would choose next",
+        "best baseline",
+        "New data without retraining",
+        "clbr data import",
+    )
+    for words in parts:
         assert words in out
 
 

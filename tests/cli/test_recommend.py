@@ -62,6 +62,33 @@ def test_lists_for_everyone_and_for_an_unseen_user(run: Run, folder: Path) -> No
     assert "7" not in [one["id"] for one in json.loads(out)["recommended"]]
 
 
+def test_lists_of_the_users_of_a_file(run: Run, folder: Path) -> None:
+    Path("some.txt").write_text("17\n\n 3\n")
+    code, out, err = run("recommend", folder, "--users", "some.txt", "--out", "lists.csv", "--k", "2")
+    assert (code, out, err) == (0, "lists.csv: 4 rows, 2 users\n", "")
+    lines = Path("lists.csv").read_text().splitlines()
+    assert lines[0] == "user,bundle,name,rank,score"
+    assert [line.partition(",")[0] for line in lines[1:]] == ["17", "17", "3", "3"]
+    for content, message in (("\n", "some.txt: has no user"), ("17\n900\n", "some.txt: unknown user '900'")):
+        Path("some.txt").write_text(content)
+        words = ["recommend", folder, "--users", "some.txt", "--out", "new.csv"]
+        assert_refused(run, Path(), words, message)
+
+
+def test_vectors_are_exported_beside_the_artifact(run: Run, runs: Path) -> None:
+    code, out, err = run("export", runs / "crosscbr", "--out", "mine", "--vectors", "vectors")
+    assert (code, err) == (0, "")
+    assert "vectors: bundles.parquet, items.parquet, users.parquet" in out
+    words = ["export", runs / "crosscbr", "--out", "other", "--vectors", "vectors"]
+    assert_refused(run, Path(), words, "vectors: is not empty")
+    assert "(--vectors, --force)" in run(*words)[2]
+    words = ["export", runs / "crosscbr", "--out", "new", "--vectors", "new/vectors"]
+    assert_refused(run, Path(), words, "new/vectors: expected another folder than that of the artifact, new")
+    words = ["export", runs / "dam", "--out", "dam", "--vectors", "more"]
+    assert_refused(run, Path(), words, "dam has no vectors: its scores are no inner products (--vectors)")
+    assert not Path("dam").exists() and not Path("more").exists()
+
+
 def test_files_of_allowed_and_denied_bundles(run: Run, folder: Path) -> None:
     Path("few.txt").write_text("4\n9\n\n12\n")
     _, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--json")
@@ -69,6 +96,9 @@ def test_files_of_allowed_and_denied_bundles(run: Run, folder: Path) -> None:
     Path("few.txt").write_bytes(b"\xef\xbb\xbf4\r\n9\r\n")  # as a spreadsheet writes it
     _, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--json")
     assert {one["id"] for one in json.loads(out)["recommended"]} <= {"4", "9"}
+    Path("few.txt").write_text("Camping starter kit\n9\n")  # a name
+    _, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--keep-chosen", "--json")
+    assert {one["id"] for one in json.loads(out)["recommended"]} == {"1", "9"}
     Path("few.txt").write_text("")
     code, out, _ = run("recommend", folder, "--user", "3", "--allow", "few.txt", "--diversity", "0.3")
     assert (code, "For user 3 no bundle is left" in out) == (0, True)
@@ -109,7 +139,11 @@ def test_bad_questions_end_in_one_line(run: Run, folder: Path, runs: Path) -> No
     for words, message in (
         (("recommend", folder), "expected one of --user ID"),
         (("recommend", folder, "--user", "3", "--all"), "expected one of --user ID"),
-        (("recommend", folder, "--all"), "--all: expected --out with a name that ends in .parquet"),
+        (("recommend", folder, "--user", "3", "--users", "x.txt"), "expected one of --user ID"),
+        (("recommend", folder, "--all"), "expected --out with a name that ends in .parquet or .csv"),
+        (("recommend", folder, "--all", "--out", "x.xlsx"), "x.xlsx: expected a name that ends in .parquet or .csv"),
+        (("recommend", folder, "--users", "no.txt", "--out", "x.csv"), "no.txt: no such file"),
+        (("recommend", folder, "--users", "x.txt", "--out", "x.csv", "--json"), "--users does not take --json"),
         (("recommend", folder, "--user", "600"), "unknown user '600'"),
         (("recommend", folder, "--user", "3", "--k", "0"), "greater than or equal to 1"),
         (("recommend", runs, "--user", "3"), "no recommender there"),

@@ -46,16 +46,50 @@ def test_an_update_says_what_it_added_and_the_result_is_an_artifact(run: Run, fo
 
 
 @pytest.mark.usefixtures("tables")
+def test_new_and_known_nodes_get_names(run: Run, folder: Path) -> None:
+    Path("names.csv").write_text("cart,name\n150,Rain  kit\n3,Sun &amp; sea\n900,Nothing\n")
+    Path("users.csv").write_text("user,name\n600,Ann\n")
+    words = ["--user-bundle", "choices.csv", "--bundle-item", "contents.csv", "--user-names", "users.csv"]
+    words += ["--bundle-names", "names.csv", "--columns", "bundle_item.bundle=cart,bundle_names.bundle=cart"]
+    code, out, err = run("update", folder, *words, "--out", "new")
+    assert (code, err) == (0, "")
+    assert "New or changed names: 1 user, 2 bundles; 1 left out, whose ids are not known" in out
+    assert json.loads(run("show", "new", "--bundle", "Rain kit", "--json")[1])["id"] == "150"
+    assert json.loads(run("show", "new", "--bundle", "3", "--json")[1])["name"] == "Sun & sea"
+    assert json.loads(run("show", "new", "--bundle", "1", "--json")[1])["name"] == "Camping starter kit"
+    assert run("recommend", "new", "--user", "Ann", "--k", "3")[0] == 0
+
+
+def test_names_alone_change_nothing_else(run: Run, folder: Path) -> None:
+    Path("names.csv").write_text("item,name\n0,spade\n")
+    code, out, err = run("update", folder, "--item-names", "names.csv", "--out", "new")
+    assert (code, err) == (0, "")
+    assert out == "New or changed names: 1 item\nnext: clbr recommend new --user ID\n"
+    assert json.loads(run("show", "new", "--item", "spade", "--json")[1])["id"] == "0"
+    before, after = (run("recommend", one, "--user", "3", "--json")[1] for one in (folder, "new"))
+    assert before == after
+    assert "Added since training" not in run("show", "new")[1]
+    words = ["update", "new", "--item-names", "names.csv", "--out", "newer"]
+    assert_refused(run, Path(), words, "nothing to add: the recommender has all names of the tables already")
+
+
+@pytest.mark.usefixtures("tables")
 def test_bad_input_ends_in_one_line(run: Run, folder: Path) -> None:
     Path("known.csv").write_text("user,bundle\n600,3\n")
     Path("text.csv").write_text("user,item\n3,1\nanna,1\n")
+    Path("strange.csv").write_text("item,name\n900,Saw\n")
     Path("broken.csv").write_text("user,item\n3\n")
     Path("full").mkdir()
     Path("full/thing").write_text("mine")
     assert run("update", folder, "--user-bundle", "known.csv", "--out", "known")[0] == 0
     out = ["--out", "new"]
     for words, message in (
-        ((folder, *out), "expected at least one of user_bundle, user_item, bundle_item (--user-bundle, --user-item"),
+        (
+            (folder, *out),
+            "expected at least one of user_bundle, user_item, bundle_item, user_names, bundle_names, item",
+        ),
+        ((folder, *out), "(--user-bundle, --user-item, --bundle-item, --user-names"),
+        ((folder, "--item-names", "strange.csv", *out), "strange.csv: none of its ids is in the relations"),
         (("known", "--user-bundle", "known.csv", *out), "nothing to add: the recommender has all pairs"),
         (
             (folder, "--user-bundle", "contents.csv", *out),

@@ -25,10 +25,12 @@ def test_a_users_list_before_and_after(run: Run, folder: Path, recommender: Reco
     has = int(neighbours(recommender.artifact.graph.ui.pairs, 3)[0])
     code, out, err = run("whatif", folder, "--user", "3", "--drop-item", has, "--k", "5")
     assert (code, err) == (0, "")
-    assert "For user 3, first 5" in out and "parameters stay fixed" in out
+    assert "For user 3, first 5" in out
+    assert out.count("Predicted by propagation, not by retraining") == 1
     first = recommender.whatif(3, drop_items=[has], k=5).moves[0]
     assert f"{first.name} ({first.id})" in out  # the id, to type in the next question
     code, out, _ = run("whatif", folder, "--user", "3", "--drop-item", has, "--k", "5", "--json")
+    assert json.loads(out)["caveat"] == recommender.artifact.caveat
     assert {move["rank_after"] for move in json.loads(out)["moves"]} >= {1, 2, 3, 4, 5}
 
 
@@ -70,6 +72,20 @@ def test_a_swap_of_ids_that_hold_an_equals_sign(run: Run, tmp_path: Path) -> Non
     )
 
 
+def test_names_instead_of_ids(run: Run, folder: Path, recommender: Recommender) -> None:
+    items = recommender.artifact.items
+    inside = neighbours(recommender.artifact.graph.bi.pairs, 5)
+    new = next(item for item in range(240) if item not in inside)
+    bundle, old = recommender.artifact.bundles.label(5), items.label(int(inside[0]))
+    by_name = run("audience", folder, "--bundle", bundle, "--swap", f"{old}={items.label(new)}", "--json")
+    assert by_name == run("audience", folder, "--bundle", "5", "--swap", f"{inside[0]}={new}", "--json")
+    assert by_name[0] == 0
+    has = int(neighbours(recommender.artifact.graph.ui.pairs, 3)[0])
+    Path("edits.json").write_text(json.dumps({"drop": {"ui": [["3", items.label(has)]]}}))
+    by_name = run("whatif", folder, "--user", "3", "--edits", "edits.json", "--json")
+    assert by_name == run("whatif", folder, "--user", "3", "--drop-item", has, "--json") and by_name[0] == 0
+
+
 def test_edits_without_effect_on_the_list(run: Run, folder: Path, recommender: Recommender) -> None:
     pairs = recommender.artifact.graph.bi.pairs
     other = next(b for b in range(150) if b not in ranking(recommender, 5) and len(neighbours(pairs, b)) > 1)
@@ -101,6 +117,16 @@ def test_explanations_as_text_and_as_json(run: Run, folder: Path, recommender: R
     assert answer["rank_after"] is None if not answer["found"] else answer["rank_after"] <= 20
     code, out, _ = run("explain", folder, "--user", "3", "--bundle", listed[30], "--of", "contents", "--json")
     assert json.loads(out)["question"] == "contents"
+
+
+def test_a_bundle_out_of_reach_says_so_and_how_near_a_few_changes_come(
+    run: Run, folder: Path, recommender: Recommender
+) -> None:
+    far = [bundle for bundle in ranking(recommender, 150)[:60:-1] if recommender.explain(3, bundle, k=1).out_of_reach]
+    _, out, _ = run("explain", folder, "--user", "3", "--bundle", far[0], "--k", "1")
+    assert "It is out of reach: more than a handful of changes would be needed." in out
+    nearest = recommender.explain(3, far[0], k=1).nearest
+    assert f"{nearest[0].rank:,}" in out and nearest[0].evidence[0].id in out
 
 
 def test_nothing_found_says_whether_more_budget_would_help(run: Run, folder: Path, recommender: Recommender) -> None:

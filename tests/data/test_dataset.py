@@ -76,6 +76,33 @@ def test_ids_are_given_back_in_the_users_own_type() -> None:
     indices = Nodes("user", 9).values(np.array([3, 8]))
     assert indices == [3, 8]
     assert all(type(index) is int for index in indices)
+    large = Nodes("user", 2, ("7", str(2**63)), integer_ids=True)
+    assert large.values([1, 0]) == [2**63, 7]
+
+
+def test_a_name_is_accepted_where_it_is_the_only_one_and_an_id_wins() -> None:
+    nodes = Nodes("bundle", 5, ("x", "y", "z", "17", "w"), ("Ex", None, "x", "Tea time", " Jam "))
+    assert [nodes.index(one) for one in ("Ex", "x", "Tea time", "  Tea time ", "Jam", 17)] == [0, 0, 3, 3, 4, 3]
+    assert nodes.find("tea time") is None  # upper and lower case differ
+    assert Nodes("item", 2, None, ("1", "Leek")).index("1") == 1
+    assert [Nodes("item", 2, None, ("1", "Leek")).index(one) for one in ("0", "Leek")] == [0, 1]
+
+
+def test_a_name_of_several_nodes_is_an_error_that_lists_their_ids() -> None:
+    nodes = Nodes("item", 8, tuple("abcdefgh"), (*["Tea"] * 7, "Jam"))
+    with pytest.raises(
+        InputError, match=r"^7 items have the name 'Tea': give the id of one \(a, b, c, d, e and 2 more\)$"
+    ):
+        nodes.index("Tea")
+    assert nodes.index("Jam") == 7
+
+
+def test_names_are_not_read_unless_an_id_is_unknown() -> None:
+    nodes = Nodes("item", 2, ("a", "b"), ("Tea", "Jam"))
+    nodes.index("a")
+    assert "_named" not in vars(nodes)
+    nodes.index("Tea")
+    assert "_named" in vars(nodes)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +113,13 @@ def test_ids_are_given_back_in_the_users_own_type() -> None:
         (Nodes("item", 2, ("tea", "jam")), "?", "unknown item '\\?', for instance 'tea' is one"),
         (Nodes("user", 3), "3", "unknown user '3': expected a number from 0 to 2"),
         (Nodes("user", 3), "-1", "unknown user '-1'"),
+        (Nodes("item", 2, ("a1", "b2"), ("Black tea", "Jam")), "Blak tea", "'Blak tea', did you mean 'Black tea'\\?"),
+        (Nodes("item", 2, None, ("Black tea", "Jam")), "Blak tea", "from 0 to 1, or a name; did you mean 'Black tea'"),
+        (
+            Nodes("item", 3000, None, (*(f"Jam {i}" for i in range(2999)), "Tea time")),
+            "tea time",
+            "or a name; did you mean 'Tea time'",
+        ),
     ],
 )
 def test_an_unknown_id_is_an_error_with_a_hint(nodes: Nodes, unknown: str, message: str) -> None:

@@ -60,6 +60,19 @@ def test_an_unseen_bundle_ranks_well_for_users_who_chose_its_copy(recommender: R
         recommender.new_bundle_audience([])
 
 
+def test_the_audience_of_an_unseen_bundle_is_listed_by_rank_up_to_a_limit(recommender: Recommender) -> None:
+    everyone = recommender.new_bundle_audience([3, 7], k=10, max_users=None)
+    ranks = [user.rank for user in everyone.members]
+    assert len(ranks) == everyone.audience > 12
+    assert ranks == sorted(ranks) and max(ranks) <= 10
+    assert everyone.best == everyone.members[:10]
+    few = recommender.new_bundle_audience([3, 7], k=10, max_users=12)
+    assert (few.members, few.audience) == (everyone.members[:12], everyone.audience)
+    assert len(recommender.new_bundle_audience([3, 7], k=150).members) == 50  # the default
+    with pytest.raises(InputError, match="max_users"):
+        recommender.new_bundle_audience([3, 7], max_users=-1)
+
+
 def test_items_that_a_bundle_holds_cannot_be_added(recommender: Recommender) -> None:
     inside = contents(recommender, 5)[0]
     with pytest.raises(InputError, match=f"bundle 5 has item {inside} already"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clbr import EdgeEdits, InputError, Recommender
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
-from clbr.inference.explain import rival_of
+from clbr.inference.explain import HANDFUL, rival_of
 from clbr.inference.subset_search import smallest_subset
 from clbr.inference.whatif import edited_state, factual_state
 
@@ -111,6 +111,38 @@ def test_the_budget_limits_the_search(recommender: Recommender) -> None:
     assert answer.tried == 1
     assert answer.out_of_budget and not answer.found
     assert answer.evidence == [] and answer.rank_after is None
+
+
+def test_a_bundle_out_of_reach_says_how_near_a_handful_of_edits_comes(recommender: Recommender) -> None:
+    state, far = factual_state(recommender.artifact), []
+    for bundle in state.ranking(3, 150)[60::8]:
+        for of in ("history", "contents"):
+            answer = recommender.explain(3, bundle, k=2, of=of)  # type: ignore[arg-type]
+            edits = len(answer.evidence) + len(answer.swaps)
+            assert answer.out_of_reach == (edits == 0 or edits > HANDFUL)
+            assert answer.found == (edits > 0) == (answer.rank_after is not None)
+            if answer.out_of_reach:
+                far.append(answer)
+            else:
+                assert answer.nearest == []
+    assert {answer.question for answer in far} == {"history", "contents"} and any(one.nearest for one in far)
+    for answer in far:
+        sizes, ranks = [one.edits for one in answer.nearest], [one.rank for one in answer.nearest]
+        assert sizes == sorted(set(sizes)) and set(sizes) <= {1, 2, 3, 4, 5}
+        assert ranks == sorted(set(ranks), reverse=True) and all(answer.k < rank < answer.rank for rank in ranks)
+        for one in answer.nearest:
+            assert len(one.evidence) + len(one.swaps) == one.edits
+            edits_like = answer.model_copy(update={"evidence": one.evidence, "swaps": one.swaps})
+            assert edited_state(recommender.artifact, edits_of(edits_like)).rank(3, int(answer.bundle.id)) == one.rank
+
+
+def test_why_is_never_out_of_reach_and_a_small_budget_proves_nothing(recommender: Recommender) -> None:
+    ranking = factual_state(recommender.artifact).ranking(3, 150)
+    why = recommender.explain(3, ranking[0], k=5)
+    assert not why.out_of_reach and why.nearest == []
+    short = recommender.explain(3, ranking[-1], k=1, budget=4)
+    assert short.out_of_budget and not short.out_of_reach
+    assert short.tried == 4 and {one.edits for one in short.nearest} <= {1, 2, 3, 4}
 
 
 def test_questions_that_do_not_arise_are_errors(recommender: Recommender) -> None:

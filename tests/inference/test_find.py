@@ -1,9 +1,11 @@
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clbr import Nodes
+from clbr import InputError, Nodes, Recommender
+from clbr.data.pairs import neighbours
 from clbr.inference.find import Catalogue
 
 NAMES = ("Sea stories", "The sea", "Seasons", "Overseas", None, "Cats")
@@ -43,3 +45,27 @@ def test_a_number_of_five_thousand_digits_is_an_unknown_id() -> None:
     assert Nodes("user", 5).find("9" * 5000) is None
     with pytest.raises(ValueError, match="expected a number from 0 to 4"):
         Nodes("user", 5).index("9" * 5000)
+
+
+def test_all_kinds_at_once_as_a_frame(recommender: Recommender) -> None:
+    answer = recommender.find("camp", limit=4)
+    assert [results.kind for results in answer.results] == ["user", "bundle", "item"]
+    frame = answer.to_frame()
+    assert frame.columns == ["kind", "id", "name", "size"]
+    assert frame["id"].dtype == pl.Int64 and len(frame) == sum(len(results.found) for results in answer.results)
+    assert recommender.find("17", "user").to_frame().row(0)[:2] == ("user", 17)
+    with pytest.raises(InputError, match="expected user, bundle or item"):
+        recommender.find("x", "bundel")  # type: ignore[arg-type]
+
+
+def test_previews_have_the_first_items_of_each_bundle_in_the_order_of_the_request(recommender: Recommender) -> None:
+    directory, pairs = recommender.directory, recommender.artifact.graph.bi.pairs
+    for limit in (0, 3, 500):
+        answer = directory.previews(["9", "4", "9"], limit)
+        assert [bundle.id for bundle in answer.bundles] == ["9", "4", "9"]
+        for bundle in answer.bundles:
+            inside = [str(item) for item in neighbours(pairs, int(bundle.id))]
+            assert bundle.size == len(inside) and [item.id for item in bundle.items] == inside[:limit]
+            assert bundle.name == recommender.artifact.bundles.label(int(bundle.id))
+    with pytest.raises(InputError, match="unknown bundle 'nope'"):
+        directory.previews(["nope"])

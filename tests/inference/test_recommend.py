@@ -2,14 +2,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
 from clbr import InputError, Recommender, load_recommender
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.data.pairs import neighbours
-from clbr.inference.recommend import best, recommend_all, shared_contents
+from clbr.inference.recommend import best, shared_contents
 
 
 def listed(recommender: Recommender, user: int, **options: object) -> list[int]:
@@ -56,16 +55,6 @@ def test_shared_contents_by_hand(recommender: Recommender) -> None:
     found = shared_contents(recommender.artifact, np.array([4, 9]))
     assert found[0, 1] == pytest.approx(len(one & other) / len(one | other))
     assert found[0, 0] == 1
-
-
-def test_lists_of_everyone_are_written_to_a_file(recommender: Recommender, tmp_path: Path) -> None:
-    rows = recommend_all(recommender.artifact, tmp_path / "lists.parquet", 7)
-    frame = pl.read_parquet(tmp_path / "lists.parquet")
-    assert frame.columns == ["user", "bundle", "name", "rank", "score"]
-    assert len(frame) == rows == 600 * 7
-    mine = frame.filter(pl.col("user") == 17).sort("rank")
-    assert mine["rank"].to_list() == list(range(1, 8))
-    assert mine["bundle"].to_list() == listed(recommender, 17, k=7)
 
 
 def test_a_batch_holds_the_lists_of_its_users(recommender: Recommender) -> None:

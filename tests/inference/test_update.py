@@ -338,3 +338,31 @@ def test_a_service_swaps_to_the_updated_artifact(recommender: Recommender, tmp_p
         assert client.post("/admin/reload").status_code == 200
         listed = client.get("/v1/recommend", params={"user": "600", "k": 5}).json()["recommended"]
     assert len(listed) == 5
+
+
+def test_names_of_new_and_known_nodes(artifact: Artifact) -> None:
+    """From a mapping or a frame; a node that is not listed, or whose name is empty, keeps its name."""
+    names = pl.DataFrame({"item": [240, 1, 2], "name": ["Saw", "Guitar", None]})
+    found = update(artifact, TABLES | {"bundle_names": {150: "Rain kit", "3": "Sun kit"}, "item_names": names})
+    bundles, items = found.dataset.bundles, found.dataset.items
+    assert [bundles.label(bundle) for bundle in (150, 3)] == ["Rain kit", "Sun kit"]
+    assert [items.label(item) for item in (240, 1, 2, 0)] == ["Saw", "Guitar", *map(artifact.items.label, (2, 0))]
+    assert found.names == {"bundle": 2, "item": 2} and found.unmatched_names == 0
+    assert found.dataset.users.names is None
+
+
+@pytest.mark.parametrize("model", ["dam", "ease", "crosscbr"])
+def test_names_alone_keep_the_model(model: str, artifact_of: Make) -> None:
+    artifact = open_artifact(artifact_of(model))
+    found = update(artifact, {"user_names": {17: "Ann"}})
+    assert found.artifact.users.index("Ann") == 17 and found.names == {"user": 1}
+    users = torch.tensor([0, 17])
+    assert torch.equal(found.artifact.scorer.scores(users), artifact.scorer.scores(users))
+    assert found.artifact.about.added == artifact.about.added
+    with pytest.raises(InputError, match="nothing to add: the recommender has all names"):
+        update(found.artifact, {"user_names": {17: "Ann"}})
+
+
+def test_names_are_saved(recommender: Recommender, tmp_path: Path) -> None:
+    updated = recommender.update(item_names={0: "spade"})
+    assert load_recommender(updated.save(tmp_path / "renamed")).directory.item("spade").id == "0"

@@ -52,10 +52,11 @@ def test_no_request_breaks_the_service(operations: list[schemathesis.APIOperatio
         send()
         tested.append(operation.path)
     assert len(tested) > 9
-    assert {"/v1/whatif", "/v1/audience", "/v1/audience/new", "/v1/similar"} <= set(tested)
+    assert {"/v1/whatif", "/v1/audience", "/v1/audience/new", "/v1/similar", "/v1/previews"} <= set(tested)
 
 
 PATHS = ["/v1/recommend", "/v1/recommend/batch", "/v1/whatif", "/v1/audience", "/v1/audience/new", "/v1/explain"]
+PATHS += ["/v1/previews"]
 PATHS += ["/v1/suggest", "/v1/similar", "/v1/find", "/v1/user", "/v1/bundle", "/v1/item", "/v1/report", "/v1/about"]
 PATHS += [
     "/v1",
@@ -70,6 +71,7 @@ PATHS += [
     "/openapi.json",
 ]
 KEYS = st.sampled_from(["user", "users", "bundle", "items", "add_items", "swap", "edits", "k", "budget", "of", "id"])
+KEYS |= st.sampled_from(["bundles", "max_users"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["17", "5"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),

@@ -1,6 +1,8 @@
 import re
 from importlib.resources import files
 
+import pytest
+
 from page_helpers import (
     BUNDLE,
     FAILED_REQUEST,
@@ -25,21 +27,51 @@ def test_the_card_is_shown_with_its_tables_and_metrics(open_page: OpenPage, serv
     title = re.match(r"# (.*)", about["card"])
     assert title is not None
     card.get_by_role("heading", name=title[1]).wait_for()
-    assert card.locator("h2, h3").count() == about["card"].count("\n#") + 2  # the title, and the caveat
+    assert card.locator("h2, h3").count() == about["card"].count("\n#") + 1  # the title
     found = f"{100 * about['test']['recall@20']:.2f}"
     assert card.get_by_role("cell", name=found).count() >= 1
     assert page.get_by_label("Metrics").get_by_role("cell", name=found).count() == 1
     assert page.get_by_role("link", name="experiment report").count() == 0
-    assert about["caveat"] in card.inner_text()
 
 
-def test_the_caveat_of_an_answer_is_shown_on_request(open_page: OpenPage, service: Service) -> None:
+def test_the_caveat_is_on_the_page_once(open_page: OpenPage, service: Service) -> None:
+    about = service.fetch("/v1/about")
     page = open_page(user_link())
     shown_list(page)
-    caveat = page.get_by_text("The trained parameters stay fixed")
-    assert not caveat.first.is_visible()
-    page.locator(".caveat summary").filter(has_text="Caveat").click()
-    assert caveat.first.is_visible()
+    page.locator(".why:visible").first.click()
+    page.locator(".answer .row").wait_for()
+    for tab in ("Readers", "List studio", "New list", "Model"):
+        page.get_by_role("tab", name=tab).click()
+        assert page.locator("body").inner_text().count("The trained parameters stay fixed") == 1
+    page.get_by_role("tab", name="New list").click()
+    assert page.get_by_role("contentinfo").inner_text() == about["caveat"]
+
+
+def test_the_model_tab_says_what_was_measured_beside_the_best_baseline(open_page: OpenPage, service: Service) -> None:
+    about = service.fetch("/v1/about")
+    model, rule = (100 * means["recall@20"] for means in (about["test"], about["baseline"]["means"]))
+    page = open_page("#tab=model")
+    card = page.get_by_role("region", name="How good it is")
+    card.get_by_text(f"{model:.1f} % of a reader's held-out lists are among the first 20.").wait_for()
+    assert f"The best simple rule, {about['baseline']['name']}, finds {rule:.1f} %." in card.inner_text()
+    assert card.locator(".bar b").all_text_contents()[:2] == [f"{model:.1f} %", f"{rule:.1f} %"]
+    assert "later" not in card.inner_text()
+    assert card.locator(".warning").count() == (model < rule)
+
+
+@pytest.mark.parametrize(("verdict", "bars"), [("leak", 0), ("below", 2), ("not below", 2)])
+def test_a_leak_or_a_model_below_the_baseline_is_a_warning(
+    open_page: OpenPage, service: Service, verdict: str, bars: int
+) -> None:
+    about = service.fetch("/v1/about")
+    accuracy = {"verdict": verdict, "sentences": ["What was measured on users.", "And this."]}
+    page = open_page("#tab=model")
+    page.route("**/v1/about", lambda route: route.fulfill(json=about | {"accuracy": accuracy, "segments": {}}))
+    page.reload()
+    card = page.get_by_role("region", name="How good it is")
+    card.get_by_text("What was measured on readers. And this.").wait_for()
+    assert card.locator(".warning").count() == (verdict != "not below")
+    assert card.locator(".bar").count() == bars
 
 
 def test_tabs_are_walked_with_arrow_keys(open_page: OpenPage) -> None:
@@ -135,7 +167,7 @@ def test_the_page_works_where_the_browser_stores_nothing(open_page: OpenPage) ->
 def test_the_page_uses_the_words_of_the_service(open_page: OpenPage) -> None:
     page = open_page(at="locked", expect=(FAILED_REQUEST,))
     enter_token(page)
-    assert page.get_by_role("tab").all_text_contents() == ["People", "Outfit studio", "Model"]
+    assert page.get_by_role("tab").all_text_contents() == ["People", "Outfit studio", "New outfit", "Model"]
     page.get_by_role("combobox", name="Find a person").wait_for()
     page.get_by_role("tab", name="Outfit studio").click()
     page.get_by_role("combobox", name="Find an outfit").wait_for()
@@ -171,4 +203,5 @@ def test_the_page_never_makes_markup_of_text_and_its_files_stay_small() -> None:
         text = file.read_text("utf-8")
         assert len(text.splitlines()) <= 300, file.name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|style=", text), file.name
+        assert not re.search(r"\b(he|she|his|her|him|hers)\b", text), file.name
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)[a-z]", text), file.name

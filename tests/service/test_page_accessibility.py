@@ -11,6 +11,7 @@ from page_helpers import (
     USER,
     OpenPage,
     enter_token,
+    find_unreachable,
     history,
     options,
     shown_list,
@@ -43,8 +44,9 @@ def test_every_tab_is_accessible_and_nothing_is_cut_off(
 ) -> None:
     dropped = history(service)["bundles"][0]["id"]
     item = service.fetch(f"/v1/bundle?id={BUNDLE}")["items"][0]["id"]
+    unreachable = find_unreachable(service, "history", k=1)
     page = open_page(color_scheme=theme, viewport={"width": width, "height": 800})
-    page.locator(".examples button").first.wait_for()
+    page.locator(".examples a").first.wait_for()
     start = page.url.split("#")[0]
 
     check(page, "nothing chosen yet")
@@ -55,11 +57,29 @@ def test_every_tab_is_accessible_and_nothing_is_cut_off(
     page.get_by_role("combobox", name="Find a reader").fill("1")
     options(page).first.wait_for()
     check(page, "users")
+    page.goto(start + user_link(k=1))
+    page.locator("ol.ranked > li").nth(1).wait_for(state="detached")
+    page.get_by_role("combobox", name="What would bring in a list?").fill(unreachable["bundle"]["id"])
+    options(page).first.wait_for()
+    page.keyboard.press("Enter")
+    page.locator(".nearest").wait_for()
+    check(page, "a bundle out of reach")
     page.goto(start + f"#tab=bundles&bundle={BUNDLE}&drop_items={item}")
     wait_audience(page)
     page.get_by_role("button", name="Find good swaps").click()
     page.locator(".swaps li").first.wait_for()
     check(page, "bundles")
+    page.goto(start + f"#tab=bundles&bundle={BUNDLE}&drop_items={item}&k=1")
+    page.locator(".audience .bars.few").wait_for()
+    check(page, "a bundle with few users")
+    page.goto(start + "#tab=bundles&bundle=")
+    page.locator(".examples:visible .preview").first.wait_for()
+    check(page, "no bundle chosen yet")
+    page.goto(start + "#tab=drafts&a=3&a=7&b=12")
+    page.locator(".draft .large strong").nth(1).wait_for()
+    page.get_by_role("combobox", name="Add a book to draft A").fill("1")
+    options(page).first.wait_for()
+    check(page, "drafts")
     page.goto(start + "#tab=model")
     page.get_by_role("article").wait_for()
     check(page, "model")

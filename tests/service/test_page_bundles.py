@@ -92,6 +92,33 @@ def test_the_best_swap_is_found_and_applied(open_page: OpenPage, service: Servic
     assert page.locator(".swaps li").count() == 0  # they were computed for the bundle before the swap
 
 
+def test_small_counts_are_numbers_and_no_bars(open_page: OpenPage, service: Service) -> None:
+    few = next(
+        str(bundle)
+        for bundle in range(150)
+        if 0 < service.fetch("/v1/audience", {"bundle": str(bundle), "k": 1})["after"] < 10
+        and service.fetch("/v1/suggest", {"bundle": str(bundle), "k": 1})["swaps"]
+    )
+    page = open_page(f"#tab=bundles&bundle={few}&k=1")
+    wait_audience(page)
+    answer = service.fetch("/v1/audience", {"bundle": few, "k": 1})
+    assert page.locator(".audience .bar:visible b").all_text_contents() == [
+        str(part["after"]) for part in answer["segments"].values()
+    ]
+    assert page.locator(".audience .bar i:visible").count() == 0
+    page.get_by_role("button", name="Find good swaps").click()
+    swaps = service.fetch("/v1/suggest", {"bundle": few, "k": 1})
+    page.locator(".swaps li").first.wait_for()
+    assert page.locator(".gain").all_text_contents() == [
+        f"{swap['gain']} more {swaps['audience']} → {swap['audience']}" for swap in swaps["swaps"]
+    ]
+    assert page.locator(".suggestions i").count() == 0
+    page.locator(".suggestions .certainty").get_by_text("agreement with retraining was not measured").wait_for()
+    page.get_by_label("Show the first").select_option("100")
+    page.locator(".audience .bars:not(.few)").wait_for()
+    assert page.locator(".audience .bar i:visible").count() == 3
+
+
 def test_the_button_says_that_swaps_are_being_tried(open_page: OpenPage) -> None:
     page = open_page(f"#tab=bundles&bundle={BUNDLE}")
     wait_audience(page)

@@ -181,12 +181,12 @@ def test_a_lost_connection_says_what_to_do_and_the_next_try_works(open_page: Ope
 
 def test_every_part_of_the_page_says_when_the_service_does_not_answer(open_page: OpenPage) -> None:
     page = open_page(expect=(FAILED_REQUEST,))
-    page.locator(".examples button").first.wait_for()
+    page.locator(".examples a").first.wait_for()
     page.route("**/*", lambda route: route.abort("connectionrefused"))
     page.get_by_role("combobox", name="Find a reader").fill("1")
     page.locator(".popup").get_by_text("The service does not answer").wait_for()
     page.get_by_role("combobox", name="Find a reader").press("Escape")
-    page.locator(".examples button").first.click()
+    page.locator(".examples a").first.click()
     page.locator(".error").get_by_role("button", name="Try again").wait_for()
     page.get_by_role("tab", name="List studio").click()
     page.locator(".panel:visible .error").get_by_role("button", name="Try again").wait_for()

@@ -4,6 +4,7 @@ from page_helpers import (
     FAILED_REQUEST,
     USER,
     OpenPage,
+    find_unreachable,
     history,
     names,
     options,
@@ -39,7 +40,7 @@ def test_why_a_bundle_is_recommended_is_answered_and_can_be_tried(open_page: Ope
 
 
 def outside(service: Service, of: str) -> dict[str, Any]:
-    """An explanation of a bundle beyond the first 20 that finds edits which bring it in."""
+    """An explanation of a bundle beyond the first 20 that finds a handful of edits which bring it in."""
     known = {bundle["id"] for bundle in whatif(service, k=21)["after"]} | {
         one["id"] for one in history(service)["bundles"]
     }
@@ -47,7 +48,7 @@ def outside(service: Service, of: str) -> dict[str, Any]:
         if str(bundle) not in known:
             asked = {"user": str(USER), "bundle": str(bundle), "k": 20, "of": of}
             answer = service.fetch("/v1/explain", asked)
-            if answer["found"]:
+            if answer["found"] and not answer["out_of_reach"]:
                 return answer
     raise AssertionError("no bundle can be brought in")
 
@@ -82,6 +83,39 @@ def test_swaps_that_would_bring_a_bundle_in_open_the_bundle_tab(open_page: OpenP
     wait_idle(page)
     assert page.get_by_role("tab", name="List studio").get_attribute("aria-selected") == "true"
     assert page.locator(".nodes .added:visible").count() == len(answer["swaps"])
+
+
+def test_a_bundle_out_of_reach_shows_how_near_a_handful_of_changes_comes(open_page: OpenPage, service: Service) -> None:
+    answer = find_unreachable(service, "history")
+    page = open_page(user_link())
+    shown_list(page)
+    panel = ask_about(page, answer["bundle"])
+    panel.get_by_text(f"has rank {answer['rank']} and is out of reach").wait_for()
+    near, best = panel.locator(".nearest li").all_text_contents(), answer["nearest"][-1]
+    words = ["addition" if one["edits"] == 1 else "additions" for one in answer["nearest"]]
+    assert near == [
+        f"{one['edits']} {word}: rank {one['rank']}" for one, word in zip(answer["nearest"], words, strict=True)
+    ]
+    assert [row.rsplit(" ", 1)[0] for row in panel.locator(".evidence").last.locator("li").all_text_contents()] == [
+        node["name"] for node in best["evidence"]
+    ]
+    assert "How sure: agreement with retraining was not measured." in panel.inner_text()
+    panel.get_by_role("button", name="Add and see").click()
+    page.locator(".ranking.moved").wait_for()
+    assert page.locator(".nodes .added").count() == len(best["evidence"]) <= 5
+
+
+def test_how_sure_an_effect_is_quotes_the_measured_agreement(open_page: OpenPage, service: Service) -> None:
+    about = service.fetch("/v1/about")
+    page = open_page(user_link())
+    page.route("**/v1/about", lambda route: route.fulfill(json=about | {"whatif_agreement": 0.153}))
+    page.reload()
+    shown_list(page)
+    sure = page.get_by_text("How sure: agreement with retraining 0.15 (1: the same changes, 0: unrelated).")
+    assert not sure.first.is_visible()  # nothing is changed yet
+    remove(page, history(service)["items"][0]["name"])
+    page.locator(".ranking.moved").wait_for()
+    assert sure.first.is_visible()
 
 
 def why_button(page: Any, index: int = 3) -> Any:

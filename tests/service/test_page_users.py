@@ -60,7 +60,7 @@ def test_a_search_without_results_says_what_to_try(open_page: OpenPage) -> None:
 def test_without_a_user_the_most_active_are_offered(open_page: OpenPage, service: Service) -> None:
     page = open_page()
     most_active = labels("Reader", service.fetch("/v1/find?kind=user&text=&limit=8")["found"])
-    page.get_by_role("button", name=most_active[0], exact=True).click()
+    page.get_by_role("link", name=most_active[0], exact=True).click()
     page.get_by_role("heading", name=most_active[0], exact=True).wait_for()
     assert page.evaluate("document.activeElement.tagName") == "H2"
 

@@ -10,8 +10,9 @@ from fastapi.testclient import TestClient
 
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Answer
+from clbr.inference.card import summarize_accuracy
 from clbr.inference.recommender import Recommender, load_recommender
-from clbr.service.words import Words
+from clbr.service.words import Words, plural
 from service_helpers import assert_error, make_client
 
 
@@ -185,6 +186,27 @@ def test_the_audience_of_a_new_bundle_is_the_librarys(client: TestClient, recomm
     assert answer["audience"] >= sum(rank <= 6 for rank in ranks)
 
 
+def test_the_whole_audience_of_a_new_bundle_is_listed_on_request(client: TestClient, recommender: Recommender) -> None:
+    items = [recommender.artifact.items.id(item) for item in (3, 7)]
+    most = client.get("/v1/about").json()["limits"]["max_users"]
+    answer = post(client, "/v1/audience/new", items=items, k=100, max_users=most)
+    assert answer == payload(recommender.new_bundle_audience(items, k=100, max_users=None))
+    assert len(answer["members"]) == answer["audience"] > 50
+    assert post(client, "/v1/audience/new", items=items, k=100)["members"] == answer["members"][:50]
+
+
+def test_previews_have_the_first_items_of_bundles(client: TestClient, recommender: Recommender) -> None:
+    bundles = [recommender.artifact.bundles.id(bundle) for bundle in (9, 4)]
+    answer = post(client, "/v1/previews", bundles=bundles, items=2)
+    assert answer == payload(recommender.directory.previews(bundles, 2))
+    details = [client.get("/v1/bundle", params={"id": bundle}).json() for bundle in bundles]
+    assert [bundle["items"] for bundle in answer["bundles"]] == [bundle["items"][:2] for bundle in details]
+    assert [bundle["size"] for bundle in answer["bundles"]] == [len(bundle["items"]) for bundle in details]
+    assert post(client, "/v1/previews", bundles=[]) == {"bundles": []}
+    assert_error(client.post("/v1/previews", json={"bundles": ["nope"]}), 404, "unknown bundle 'nope'")
+    assert_error(client.post("/v1/previews", json={"bundles": ["5"] * 1001}), 422, "bundles", "1000")
+
+
 def test_an_explanation_is_the_librarys(client: TestClient, recommender: Recommender, user: str) -> None:
     ranking = recommender.recommend_one(user, k=40).recommended
     first, last = ranking[0].id, ranking[-1].id
@@ -242,6 +264,10 @@ def test_the_service_describes_itself(client: TestClient, recommender: Recommend
     assert about["words"] == {"user": ["reader", "readers"], "bundle": ["list", "lists"], "item": ["book", "books"]}
     assert about["card"].startswith("# crosscbr on") and not about["report"]
     assert about["caveat"] == recommender.artifact.caveat
+    baseline = recommender.artifact.about.baseline
+    assert baseline is not None and about["baseline"] == baseline.model_dump()
+    assert about["accuracy"] == payload(summarize_accuracy(recommender.artifact.about))
+    assert about["whatif_agreement"] is None
     for path, status in (("/live", "live"), ("/ready", "ready")):
         assert client.get(path).json() == {"status": status}
 
@@ -263,7 +289,16 @@ def test_a_model_without_whatif_recommends_and_says_what_it_cannot_do(artifact_o
 
 
 def test_words_have_plurals() -> None:
-    assert Words.parse("person/people, box/boxes, dish/dishes").user == ("person", "people")
+    assert Words.parse("person/people, series/series, dish").user == ("person", "people")
+    assert Words.parse("family,dish,box") == Words(("family", "families"), ("dish", "dishes"), ("box", "boxes"))
+    assert Words.parse("boy,watch,class").user == ("boy", "boys")
+    assert [plural(word) for word in ("watch", "class", "quay", "Baby", "y")] == [
+        "watches",
+        "classes",
+        "quays",
+        "Babies",
+        "ys",
+    ]
     for wrong in ("reader,list", "a,b,c,d", "a,,c", "a/,b,c"):
         with pytest.raises(ValueError, match="expected (words for users|a word, or its singular)") as error:
             Words.parse(wrong)

@@ -97,7 +97,8 @@ def test_a_file_whose_views_and_paradigm_disagree_raises(old: str, new: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("pairs", "size"), [(1, 256), (2_915, 256), (8_191, 256), (8_192, 512), (11_666, 512), (32_768, 2048), (10**9, 2048)]
+    ("pairs", "size"),
+    [(1, 256), (2_915, 256), (8_191, 256), (8_192, 512), (11_666, 512), (32_768, 2048), (10**9, 2048)],
 )
 def test_without_a_preset_the_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, size: int) -> None:
     assert compose("x", "crosscbr", pairs=pairs).train.batch_size == size

@@ -13,6 +13,7 @@ from clbr.cli.compare import compare, models
 from clbr.cli.data import app as data_app
 from clbr.cli.demo import demo
 from clbr.cli.experiment import app as experiment_app
+from clbr.cli.find import find, show_node
 from clbr.cli.recommend import export, recommend, similar
 from clbr.cli.serve import EXAMPLE as SERVE_EXAMPLE
 from clbr.cli.serve import serve
@@ -52,6 +53,8 @@ app.command(epilog="Example: clbr audience artifact --bundle 5 --swap 3=8")(audi
 app.command(epilog="Example: clbr explain artifact --user 17 --bundle 5")(explain)
 app.command(epilog="Example: clbr suggest artifact --bundle 5")(suggest)
 app.command(epilog="Example: clbr similar artifact --bundle 5")(similar)
+app.command(epilog="Example: clbr find artifact garden --kind bundle")(find)
+app.command("show", epilog="Example: clbr show artifact --user 17")(show_node)
 app.command(epilog=SERVE_EXAMPLE)(serve)
 app.command(epilog="Example: clbr baselines shop --k 5,10")(baselines)
 app.command(epilog="Example: clbr demo")(demo)

@@ -9,10 +9,13 @@ import typer
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clbr.evaluation.protocol import Evaluation
     from clbr.simulation.world import World
 
 SEEDS = 3
-SETTINGS: dict[str, Any] = {"epochs": 30, "learning_rate": 0.005, "batch_size": 512}
+SETTINGS: dict[str, Any] = {"epochs": 30}
 NEXT = """
 What to type next
   clbr data simulate --like tiny --out shop     keep this shop as a data folder
@@ -22,6 +25,7 @@ What to type next
   clbr views runs/bgcn                          what its views changed
   clbr export runs/bgcn --out artifact          a recommender to ask
   clbr whatif artifact --user 17 --add-item 3   a list with another history
+  clbr find artifact mouse                      customers, items and bundles by name
   clbr serve artifact                           the same on a page, and for programs
   clbr data import --help                       the same with three tables of your own
 
@@ -76,9 +80,9 @@ def demo(
 def _compare_strategies(world: "World") -> None:
     """Train with and without views for a few seeds, compare, show what the views changed; then ask a what-if."""
     from clbr.cli import show
-    from clbr.cli.story import whatif_story
+    from clbr.cli.story import update_story, whatif_story
     from clbr.counterfactual.views import read_views, summarise
-    from clbr.evaluation.protocol import Evaluation
+    from clbr.evaluation.baselines import best_baseline
     from clbr.evaluation.significance import compare
     from clbr.graph.graph import BundleGraph
     from clbr.inference.fit import fit
@@ -111,9 +115,16 @@ def _compare_strategies(world: "World") -> None:
         rows.append([row.metric, *means, f"{100 * row.difference:+.2f}", f"{row.p:.2f}, {verdict}"])
     columns = ["", "original", "with views", "difference", "p, over customers and seeds"]
     show.table(f"With and without counterfactual views (test, percent, mean of {SEEDS} seeds)", columns, rows)
+    best = best_baseline(dataset, split="test", ks=(5, 20))
+    typer.echo(best.verdict("The model without views", _mean_over_seeds(found["original"])))
     typer.echo("")
     show.views("What the views changed (seed 0)", summarise(BundleGraph.of(dataset), edits), records)
     typer.echo("\n" + whatif_story(recommender, world))
+    typer.echo("\n" + update_story(recommender))
+
+
+def _mean_over_seeds(results: "Sequence[Evaluation]") -> dict[str, float]:
+    return {name: sum(one.means[name] for one in results) / len(results) for name in results[0].means}
 
 
 def _serve_page(port: int) -> None:

@@ -9,13 +9,14 @@ from clbr.cli.options import MovedData, Threads
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
+    from clbr.data.dataset import Nodes
     from clbr.inference.recommender import Recommender
 
 ArtifactFolder = Annotated[Path, typer.Argument(metavar="ARTIFACT", help="A folder that clbr export made.")]
 K = Annotated[int, typer.Option("--k", min=1, help="Length of the list.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, the same as over HTTP.")]
-Items = Annotated[list[str] | None, typer.Option(help="An item's id; may be repeated.")]
-Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id; may be repeated.")]
+Items = Annotated[list[str] | None, typer.Option(help="An item's id or name; may be repeated.")]
+Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id or name; may be repeated.")]
 
 
 def open_recommender(folder: Path, threads: int | None) -> "Recommender":
@@ -30,7 +31,11 @@ def open_recommender(folder: Path, threads: int | None) -> "Recommender":
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that clbr train made.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the artifact; new or empty.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an artifact that is there.")] = False,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(help="Folder for Parquet files of the vectors, for a vector database: users, bundles, items."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an artifact (and vectors) that is there.")] = False,
     data: MovedData = None,
     threads: Threads = None,
 ) -> None:
@@ -41,36 +46,44 @@ def export(
 
     use_threads(threads)
     with show.progress("exporting", None):
-        export_run(run, out, force=force, data=data)
+        export_run(run, out, force=force, data=data, vectors=vectors)
     typer.echo((out / "card.md").read_text())
+    if vectors is not None:
+        typer.echo(f"{vectors}: {', '.join(sorted(path.name for path in vectors.iterdir()))}")
     typer.echo(f"next: clbr recommend {out} --user ID")
 
 
 def recommend(
     artifact: ArtifactFolder,
-    user: Annotated[str | None, typer.Option(help="A user's id.")] = None,
+    user: Annotated[str | None, typer.Option(help="A user's id or name.")] = None,
     k: K = 20,
     likes_item: Items = None,
     likes_bundle: Bundles = None,
     all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="With --all: a Parquet file.")] = None,
-    allow: Annotated[Path | None, typer.Option(help="A file of bundle ids, one a line: only these.")] = None,
-    deny: Annotated[Path | None, typer.Option(help="A file of bundle ids, one a line: none of these.")] = None,
+    users: Annotated[Path | None, typer.Option(help="A file of users, one a line: their lists, to --out.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="With --all or --users: a .parquet or .csv file.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: only these.")] = None,
+    deny: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: none of these.")] = None,
     keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
     diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share fewer items.")] = 0.0,
     json: Json = False,
     threads: Threads = None,
 ) -> None:
-    """The best bundles for a user, for an unseen user who likes some items or bundles, or for everyone."""
+    """The best bundles for a user, for an unseen user who likes some items or bundles, or for many users.
+
+    A file has the columns user, user_name, bundle, name, rank and score; names only if the data has them.
+    """
     from clbr.cli import show_answers
 
     recommender = open_recommender(artifact, threads)
-    if sum((user is not None, all_, bool(likes_item or likes_bundle))) != 1:
-        raise InputError("expected one of --user ID, --all, or what an unseen user likes: --likes-item, --likes-bundle")
+    if sum((user is not None, all_, users is not None, bool(likes_item or likes_bundle))) != 1:
+        raise InputError(
+            "expected one of --user ID, --all, --users FILE, or what an unseen user likes: --likes-item, --likes-bundle"
+        )
     filters = {"--allow": allow, "--deny": deny, "--diversity": diversity, "--keep-chosen": keep_chosen}
-    if all_:
-        _reject("--all", filters | {"--json": json})
-        _recommend_all(recommender, out, k)
+    if all_ or users is not None:
+        _reject("--all" if all_ else "--users", filters | {"--json": json})
+        _write_lists(recommender, users, out, k)
         return
     _reject("a list on the terminal", {"--out": out})
     answer = recommender.recommend_one(
@@ -79,8 +92,8 @@ def recommend(
         likes_bundles=likes_bundle or (),
         k=k,
         keep_chosen=keep_chosen,
-        allow=None if allow is None else _read_ids(recommender, allow),
-        deny=[] if deny is None else _read_ids(recommender, deny),
+        allow=None if allow is None else _read_ids(recommender.artifact.bundles, allow),
+        deny=[] if deny is None else _read_ids(recommender.artifact.bundles, deny),
         diversity=diversity,
     )
     if json:
@@ -89,17 +102,24 @@ def recommend(
         show_answers.recommendations(answer, diversity, recommender.artifact.about.diversity)
 
 
-def _recommend_all(recommender: "Recommender", out: Path | None, k: int) -> None:
-    """Every user's list, to a file."""
-    from clbr.cli import show
-    from clbr.inference.recommend import recommend_all
+def _write_lists(recommender: "Recommender", users: Path | None, out: Path | None, k: int) -> None:
+    """The lists of the users of a file (None: all), to a file."""
+    import numpy as np
 
-    if out is None or out.suffix != ".parquet":
-        raise InputError("--all: expected --out with a name that ends in .parquet")
-    users = recommender.artifact.about.users
-    with show.progress("ranking", users) as on_progress:
-        rows = recommend_all(recommender.artifact, out, k, on_progress)
-    typer.echo(f"{out}: {rows:,} rows, {users:,} users")
+    from clbr.cli import show
+    from clbr.inference.lists import write_lists
+
+    if out is None:
+        raise InputError("expected --out with a name that ends in .parquet or .csv")
+    artifact, indices = recommender.artifact, None
+    if users is not None:
+        indices = np.array([artifact.users.index(id) for id in _read_ids(artifact.users, users)], np.int64)
+        if not len(indices):
+            raise InputError(f"{users}: has no user, expected one a line")
+    count = artifact.about.users if indices is None else len(indices)
+    with show.progress("ranking", count) as on_progress:
+        rows = write_lists(artifact, out, k, indices, on_progress)
+    typer.echo(f"{out}: {rows:,} rows, {count:,} user{'s' * (count != 1)}")
 
 
 def _reject(what: str, options: dict[str, Any]) -> None:
@@ -108,8 +128,8 @@ def _reject(what: str, options: dict[str, Any]) -> None:
         raise InputError(f"{what} does not take {given[0]}; leave it out")
 
 
-def _read_ids(recommender: "Recommender", path: Path) -> list[str]:
-    """The bundle ids of a file; an unknown one is an error."""
+def _read_ids(nodes: "Nodes", path: Path) -> list[str]:
+    """The ids or names of a file; an unknown one is an error."""
     from clbr.files import read_bytes
 
     # utf-8-sig: spreadsheets put a byte order mark before the first line
@@ -117,14 +137,14 @@ def _read_ids(recommender: "Recommender", path: Path) -> list[str]:
     ids = [line for line in lines if line]
     with found_in(path):
         for id in ids:
-            recommender.artifact.bundles.index(id)
+            nodes.index(id)
     return ids
 
 
 def similar(
     artifact: ArtifactFolder,
-    bundle: Annotated[str | None, typer.Option(help="A bundle's id.")] = None,
-    item: Annotated[str | None, typer.Option(help="An item's id.")] = None,
+    bundle: Annotated[str | None, typer.Option(help="A bundle's id or name.")] = None,
+    item: Annotated[str | None, typer.Option(help="An item's id or name.")] = None,
     k: K = 10,
     json: Json = False,
     threads: Threads = None,

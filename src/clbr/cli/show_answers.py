@@ -1,6 +1,6 @@
 """How answers look on the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -10,8 +10,12 @@ from clbr.cli.show import table
 if TYPE_CHECKING:
     from clbr.inference import answers
     from clbr.inference.answers import Node
+    from clbr.inference.find import BundleDetails, BundlePreview, ItemDetails, SearchResults, UserDetails
 
+CAVEAT = "Predicted by propagation, not by retraining: clbr show ARTIFACT has the caveat."
+"""The full caveat is in the model card and in the answer's JSON."""
 SHOWN_USERS = 10
+SHOWN_NODES = 50
 SAME_SCORE = 1e-6
 """Scores that differ by less differ by rounding alone."""
 
@@ -57,7 +61,7 @@ def whatif(answer: "answers.WhatIf") -> None:
         typer.echo("The list and its scores stay as they are: the edits have no effect on it.")
     elif [one.id for one in answer.before] == [one.id for one in answer.after]:
         typer.echo("The list stays as it is: the edits change scores, but no rank.")
-    _end(answer.warnings, answer.caveat)
+    _end(answer.warnings)
 
 
 def _change(before: int | None, after: int | None) -> str:
@@ -83,7 +87,7 @@ def audience(answer: "answers.Audience") -> None:
             typer.echo(f"{count:,} {what}: {shown}{' ...' if count > SHOWN_USERS else ''}")
     if not answer.entered_count and not answer.left_count:
         typer.echo("The audience stays as it is: no list gains or loses the bundle.")
-    _end(answer.warnings, answer.caveat)
+    _end(answer.warnings)
 
 
 def _audience_row(name: str, users: int, before: int, after: int) -> list[str]:
@@ -95,12 +99,15 @@ def new_bundle_audience(answer: "answers.NewBundleAudience") -> None:
     rows = [[user.label, f"{user.rank:,}"] for user in answer.best]
     title = f"An unseen bundle: in the first {answer.k} of {answer.audience:,} of {answer.users:,} users; best ranks"
     table(title, ["user", "rank"], rows)
-    typer.echo(answer.caveat)
+    typer.echo(CAVEAT)
 
 
 def explanation(answer: "answers.Explanation") -> None:
     """Which part of a history keeps a bundle in a list, or what would bring it there."""
     typer.echo(f"{answer.bundle.label} has rank {answer.rank:,} in user {answer.user.label}'s list.")
+    if answer.out_of_reach:
+        _out_of_reach(answer)
+        return
     if not answer.found:
         typer.echo(_not_found(answer))
         return
@@ -114,7 +121,19 @@ def explanation(answer: "answers.Explanation") -> None:
         typer.echo(f"  {one.kind} {label(one)}")
     for swap in answer.swaps:
         typer.echo(f"  {label(swap.new)} for {label(swap.old)}")
-    typer.echo(f"Verified; {answer.tried} sets of edits were tried. {answer.caveat}")
+    typer.echo(f"Verified; {answer.tried} sets of edits were tried.")
+    typer.echo(CAVEAT)
+
+
+def _out_of_reach(answer: "answers.Explanation") -> None:
+    """How near a few edits come to what needs more than a handful of them."""
+    typer.echo("It is out of reach: more than a handful of changes would be needed. How near a few of them come:")
+    rows = []
+    for one in answer.nearest:
+        edits = [*map(label, one.evidence), *(f"{label(swap.new)} for {label(swap.old)}" for swap in one.swaps)]
+        rows.append([f"{one.edits:,}", f"{one.rank:,}", ", ".join(edits)])
+    table(f"Rank now: {answer.rank:,}", ["changes", "rank", "which"], rows)
+    typer.echo(CAVEAT)
 
 
 def _not_found(answer: "answers.Explanation") -> str:
@@ -137,10 +156,53 @@ def suggestions(answer: "answers.Suggestions") -> None:
     rows = [[label(one.new), label(one.old), f"{one.audience:,}", f"{one.gain:+,}"] for one in answer.swaps]
     title = f"Swaps for {answer.bundle.label}, which {answer.audience:,} users have in their first {answer.k}"
     table(title, ["put in", "for", "users", "gain"], rows, names=2)
-    typer.echo(answer.caveat)
+    typer.echo(CAVEAT)
 
 
-def _end(warnings: list[str], caveat: str) -> None:
+def _end(warnings: list[str]) -> None:
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
-    typer.echo(caveat)
+    typer.echo(CAVEAT)
+
+
+def found(results: "SearchResults", previews: Sequence["BundlePreview"]) -> None:
+    """The nodes of a kind that a search found; bundles with the first of their items."""
+    kind = results.kind
+    size = {"user": "choices", "bundle": "items", "item": "bundles"}[kind]
+    rows = [[one.label, one.id, f"{one.size:,}"] for one in results.found]
+    for row, preview in zip(rows, previews, strict=False):
+        more = ", ..." if preview.size > len(preview.items) else ""
+        row.append(", ".join(one.label for one in preview.items) + more)
+    first = f", the first {len(rows):,}" if len(rows) < results.total else ""
+    columns = [kind, "id", size, *(["contents"] if previews else [])]
+    table(f"{_count(results.total, kind)}{first}", columns, rows, names=len(columns))
+
+
+def user(answer: "UserDetails") -> None:
+    """A user's history."""
+    typer.echo(f"User {label(answer)}, segment: {answer.segment}")
+    _nodes("bundle", len(answer.bundles), answer.bundles)
+    _nodes("item", len(answer.items), answer.items)
+
+
+def bundle(answer: "BundleDetails") -> None:
+    """A bundle's contents, and how many chose it."""
+    typer.echo(f"Bundle {label(answer)}, chosen by {_count(answer.chosen_by, 'user')}")
+    _nodes("item", len(answer.items), answer.items)
+
+
+def item(answer: "ItemDetails") -> None:
+    """The bundles that hold an item, and how many have it."""
+    typer.echo(f"Item {label(answer)}, chosen by {_count(answer.users, 'user')}")
+    _nodes("bundle", answer.bundles, answer.held_by)
+
+
+def _nodes(kind: str, total: int, nodes: Sequence["Node"]) -> None:
+    """A table of nodes, or of the first of many."""
+    shown = nodes[:SHOWN_NODES]
+    first = f", the first {len(shown):,}" if len(shown) < total else ""
+    table(f"\n{_count(total, kind)}{first}", [kind, "id"] if nodes else [], [[one.label, one.id] for one in shown], 2)
+
+
+def _count(count: int, kind: str) -> str:
+    return f"{count:,} {kind}{'s' * (count != 1)}"

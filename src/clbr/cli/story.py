@@ -1,8 +1,10 @@
-"""Two texts of the demo: one customer's recommendations, and a what-if, both beside the truth of a simulated world."""
+"""Texts of the demo: one customer's recommendations, a what-if, and a customer who came after training."""
 
+import time
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+import polars as pl
 
 from clbr.data.dataset import Nodes
 from clbr.data.pairs import Pairs, neighbours
@@ -63,6 +65,20 @@ def whatif_story(recommender: Recommender, world: World) -> str:
         _truth(world, answer, user, lacks),
     ]
     return "\n".join(lines)
+
+
+def update_story(recommender: Recommender) -> str:
+    """A customer who came after training: added without retraining, in how many seconds, and offered what."""
+    items, new = recommender.artifact.items, len(recommender.artifact.users)
+    bought = pl.DataFrame({"user": [new, new], "item": [items.index(HAS), items.index(LACKS)]})
+    start = time.perf_counter()
+    updated = recommender.update(user_item=bought)
+    seconds = time.perf_counter() - start
+    offered = updated.recommend_one(new, k=K).recommended
+    return (
+        f"New data without retraining: customer {new} is new and bought the {HAS} and the {LACKS}. After an update, "
+        f"which took {1000 * seconds:.0f} ms, the first {K} are\n  {', '.join(bundle.label for bundle in offered)}"
+    )
 
 
 def _moves(answer: WhatIf) -> list[str]:

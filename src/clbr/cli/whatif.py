@@ -23,7 +23,7 @@ Swaps = Annotated[
 
 def whatif(
     artifact: ArtifactFolder,
-    user: Annotated[str, typer.Option(help="A user's id.", show_default=False)],
+    user: Annotated[str, typer.Option(help="A user's id or name.", show_default=False)],
     add_item: Items = None,
     drop_item: Items = None,
     add_bundle: Bundles = None,
@@ -35,8 +35,8 @@ def whatif(
 ) -> None:
     """A user's list if the user's history were different.
 
-    Exact for the trained parameters, which stay as they are. A file of edits holds pairs of ids by relation (ub, ui,
-    bi): {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
+    Exact for the trained parameters, which stay as they are. A file of edits holds pairs of ids or names by relation
+    (ub, ui, bi): {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers
 
@@ -61,7 +61,7 @@ def whatif(
 
 def audience(
     artifact: ArtifactFolder,
-    bundle: Annotated[str | None, typer.Option(help="A bundle's id.")] = None,
+    bundle: Annotated[str | None, typer.Option(help="A bundle's id or name.")] = None,
     add_item: Items = None,
     drop_item: Items = None,
     swap: Swaps = None,
@@ -70,7 +70,9 @@ def audience(
         list[str] | None, typer.Option(help="Instead of --bundle: an item of an unseen bundle; may be repeated.")
     ] = None,
     k: K = 20,
-    max_users: Annotated[int, typer.Option(min=0, help="Users who enter or leave, listed at most.")] = 50,
+    max_users: Annotated[
+        int, typer.Option(min=0, help="Users who enter or leave (of an unseen bundle: who get it), listed at most.")
+    ] = 50,
     json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -87,7 +89,7 @@ def audience(
     if bundle is None:
         if add_item or drop_item or swap or edits:
             raise InputError("an unseen bundle has only its items: give them all with --item")
-        new = recommender.new_bundle_audience(item or [], k=k)
+        new = recommender.new_bundle_audience(item or [], k=k, max_users=max_users)
         typer.echo(new.to_json()) if json else show_answers.new_bundle_audience(new)
         return
     recommender.artifact.bundles.index(bundle)
@@ -109,8 +111,8 @@ def audience(
 
 def explain(
     artifact: ArtifactFolder,
-    user: Annotated[str, typer.Option(help="A user's id.", show_default=False)],
-    bundle: Annotated[str, typer.Option(help="A bundle's id.", show_default=False)],
+    user: Annotated[str, typer.Option(help="A user's id or name.", show_default=False)],
+    bundle: Annotated[str, typer.Option(help="A bundle's id or name.", show_default=False)],
     k: K = 20,
     of: Annotated[
         Literal["history", "contents"], typer.Option(help="What may be edited to bring it there: the user's or its.")
@@ -137,7 +139,7 @@ def explain(
 
 def suggest(
     artifact: ArtifactFolder,
-    bundle: Annotated[str, typer.Option(help="A bundle's id.", show_default=False)],
+    bundle: Annotated[str, typer.Option(help="A bundle's id or name.", show_default=False)],
     add_item: Items = None,
     drop_item: Items = None,
     k: K = 20,

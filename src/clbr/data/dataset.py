@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
@@ -25,6 +26,8 @@ Kind = Literal["user", "bundle", "item"]
 KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 Split = Literal["train", "validation", "test"]
 Backend = Literal["polars", "pandas"]
+COMPARED_NAMES = 2_000
+"""Names that are compared with an unknown one; of more names those that begin alike."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,41 +68,67 @@ class Nodes:
         return self.ids[index] if self.ids is not None else str(int(index))
 
     def values(self, indices: Iterable[int]) -> list[str] | list[int]:
-        """The ids of these nodes in the user's own type: whole numbers if the ids were such, else text."""
+        """The ids of these nodes in the user's own type."""
+        return self.id_series.gather(list(indices)).to_list()
+
+    @cached_property
+    def id_series(self) -> pl.Series:
+        """All ids in the user's own type: whole numbers if the ids were such, else text."""
         if self.ids is None:
-            return [int(index) for index in indices]
-        if self.integer_ids:
-            return [int(self.ids[index]) for index in indices]
-        return [self.ids[index] for index in indices]
+            return pl.int_range(self.count, eager=True).alias("id")
+        texts = pl.Series("id", self.ids, dtype=pl.String)
+        numbers = [texts.cast(kind, strict=False) for kind in (pl.Int64, pl.UInt64)] if self.integer_ids else []
+        return next((ids for ids in numbers if not ids.null_count()), texts)
 
     def label(self, index: int) -> str:
         """The text to show for a node: its name, or its id if it has no name."""
         return (self.names[index] if self.names is not None else None) or self.id(index)
 
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        """The nodes of each name."""
+        named: dict[str, list[int]] = {}
+        for index, name in enumerate(self.names or ()):
+            if name is not None:
+                named.setdefault(name.strip(), []).append(index)
+        return named
+
     def find(self, id: str | int) -> int | None:
-        """The index of the node with this id, or None. A whole number is looked up as its text."""
+        """The index of the node with this id, else of the one node with this name; None if there is none.
+
+        A whole number is looked up as its text. A name that several nodes have raises an `InputError` with their ids.
+        """
         text = str(id)
         if self.ids is not None:
-            return self._index.get(text)
-        known = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NODES)) and int(text) < self.count
-        return int(text) if known else None
+            index = self._index.get(text)
+        else:
+            short = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NODES))
+            index = int(text) if short and int(text) < self.count else None
+        if index is not None:
+            return index
+        named = self._named.get(text.strip(), []) if self.names is not None else []
+        if len(named) > 1:
+            some = ", ".join(map(self.id, named[:5])) + (f" and {len(named) - 5:,} more" if len(named) > 5 else "")
+            raise InputError(f"{len(named):,} {self.kind}s have the name '{text.strip()}': give the id of one ({some})")
+        return named[0] if named else None
 
     def index(self, id: str | int) -> int:
-        """The index of the node with this id. An unknown id raises an `UnknownIdError` with a hint."""
+        """As `find`; an id that no node has as its id or name raises an `UnknownIdError` with a hint."""
         index = self.find(id)
-        if index is None and self.ids is not None:
-            hint = _nearest_ids(str(id), self.ids)
-            raise UnknownIdError(f"unknown {self.kind} '{id}', {hint}", self.kind, str(id))
         if index is None:
-            expected = f"expected a number from 0 to {self.count - 1}"
-            raise UnknownIdError(f"unknown {self.kind} '{id}': {expected}", self.kind, str(id))
+            raise UnknownIdError(f"unknown {self.kind} '{id}'{self._hint(str(id))}", self.kind, str(id))
         return index
 
-
-def _nearest_ids(id: str, ids: tuple[str, ...]) -> str:
-    """A hint for an unknown id: the most similar known ids, or one id as an example."""
-    close = get_close_matches(id, ids, n=3)
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"for instance {ids[0]!r} is one"
+    def _hint(self, text: str) -> str:
+        """For an unknown id: the most similar ids and names, or what ids look like."""
+        names = list(self._named)
+        if len(names) > COMPARED_NAMES:
+            names = [name for name in names if name[:3].casefold() == text[:3].casefold()][:COMPARED_NAMES]
+        near = dict.fromkeys([*get_close_matches(text, self.ids or (), 3), *get_close_matches(text, names, 3)])
+        meant = f"did you mean {' or '.join(map(repr, [*near][:3]))}?"
+        if self.ids is None:
+            return f": expected a number from 0 to {self.count - 1}" + (f", or a name; {meant}" if near else "")
+        return f", {meant}" if near else f", for instance {self.ids[0]!r} is one"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -53,11 +53,7 @@ def dataset_from_frames(
     else:
         frames |= {"validation": validation, "test": test}
     tables = {key: frame_table(key, frame, columns) for key, frame in frames.items()}
-    for kind, given in names.items():
-        if isinstance(given, Mapping):
-            tables[f"{kind}_names"] = frame_table(f"{kind}_names", _names_frame(kind, given), {})
-        elif given is not None:
-            tables[f"{kind}_names"] = frame_table(f"{kind}_names", given, columns)
+    tables |= {f"{k}_names": names_table(k, given, columns) for k, given in names.items() if given is not None}
     backend: Backend = "pandas" if tables["user_bundle"].frame.implementation.is_pandas() else "polars"
     dataset = build_dataset(tables, settings, name, backend, hide_held_out_items).dataset
     warn(check(dataset, measure_held_out(dataset)), stacklevel=3)
@@ -88,6 +84,13 @@ def frame_table(name: str, frame: Any, columns: Mapping[str, str]) -> Table:
     if not len(wrapped):
         raise InputError(f"{name}: has no rows, expected at least one")
     return Table(name, name, "frame", wrapped, columns)
+
+
+def names_table(kind: Kind, given: Names, columns: Mapping[str, str]) -> Table:
+    """Names of nodes as a table."""
+    if isinstance(given, Mapping):
+        return frame_table(f"{kind}_names", _names_frame(kind, given), {})
+    return frame_table(f"{kind}_names", given, columns)
 
 
 def _names_frame(kind: Kind, names: Mapping[Any, str | None]) -> pl.DataFrame:

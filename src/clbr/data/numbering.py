@@ -66,7 +66,7 @@ def build_dataset(
     for kind in KINDS:
         columns = [ids[key][kind] for key in relations if kind in ids[key]]
         index[kind] = number_ids([texts for texts, _ in columns])
-        names, left_out = _match_names(kind, index[kind], tables.get(f"{kind}_names"))
+        names, left_out = match_names(kind, index[kind], tables.get(f"{kind}_names"))
         unmatched += left_out
         known = tuple(index[kind]["id"].to_list())
         nodes[kind] = Nodes(kind, len(known), known, names, integer_ids=all(whole for _, whole in columns))
@@ -114,7 +114,7 @@ def lookup_ids(ids: pl.Series, index: pl.DataFrame) -> NDArray[np.int32]:
     return joined["number"].cast(pl.Int32).to_numpy()
 
 
-def _match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[tuple[str | None, ...] | None, int]:
+def match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[tuple[str | None, ...] | None, int]:
     """The name of each node, and how many names belong to no node."""
     if table is None:
         return None, 0

@@ -27,6 +27,8 @@ EASE_SEARCH_BUNDLES = 2_500
 SAMPLED_USERS = 3_000
 """Choices are made on the pairs of at most so many users, drawn at random."""
 METRIC = "recall@20"
+LEAK = "Held-out pairs can be read off user_item"
+"""How the note about a leak begins."""
 Split = Literal["validation", "test"]
 
 
@@ -223,7 +225,7 @@ def leak_notes(dataset: BundleDataset) -> list[str]:
     if not held_out.leaks:
         return []
     return [
-        f"Held-out pairs can be read off user_item: {held_out.covered_share:.0%} are bundles of which the user has every "
-        f"item, and shared items alone find {held_out.first_share:.0%} among {FIRST} bundles. These figures say nothing "
-        "about a model; clbr data describe says what to do."
+        f"{LEAK}: {held_out.covered_share:.0%} are bundles of which the user has every item, and shared items alone "
+        f"find {held_out.first_share:.0%} among {FIRST} bundles. These figures say nothing about a model; "
+        "clbr data describe says what to do."
     ]

@@ -169,6 +169,7 @@ class NewBundleAudience(Answer):
     users: int = Field(description="all users")
     audience: int = Field(description="users who have it among their first k")
     best: list[RankedUser] = Field(description="the k users with the best ranks")
+    members: list[RankedUser] = Field(description="the audience, best ranks first; at most `max_users`")
     caveat: str
 
     def to_frame(self) -> Any:
@@ -191,6 +192,15 @@ class Swap(Answer):
     new: Node
 
 
+class Attempt(Answer):
+    """The best rank that was reached with so many edits, and these edits."""
+
+    edits: int
+    rank: int
+    evidence: list[Evidence]
+    swaps: list[Swap]
+
+
 class Explanation(Answer):
     """The smallest edits found that take a bundle out of a user's list, or bring it in; verified by propagation.
 
@@ -204,10 +214,12 @@ class Explanation(Answer):
     rank: int = Field(description="in the user's whole list")
     found: bool
     out_of_budget: bool = Field(description="nothing was found because the budget was used up")
+    out_of_reach: bool = Field(description="a handful of edits, the most promising ones, does not bring it in")
     rank_after: int | None
     tried: int = Field(description="sets of edits that were tried")
     evidence: list[Evidence]
     swaps: list[Swap]
+    nearest: list[Attempt] = Field(description="unless a handful of edits brings it in: how near 1, 2, ... come")
     caveat: str
 
     def to_frame(self) -> Any:
@@ -258,6 +270,13 @@ class Similar(Answer):
         """Columns: bundle or item, name, rank, score."""
         ids: dict[str, list[Any]] = {self.kind: self._ids(self.kind, (row.id for row in self.similar))}
         return self._frame(ids | _columns(self.similar, "name", "rank", "score"))
+
+
+class Accuracy(Answer):
+    """How good a recommender is, in sentences, and how it compares with the best baseline."""
+
+    verdict: Literal["unknown", "leak", "below", "not below"]
+    sentences: list[str]
 
 
 def _columns(rows: Sequence[Answer], *names: str) -> dict[str, list[Any]]:

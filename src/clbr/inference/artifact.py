@@ -181,14 +181,7 @@ class Artifact:
     @cached_property
     def caveat(self) -> str:
         """What a what-if answer cannot say, and how well such answers of this recommender agree with retraining."""
-        measured = self.about.whatif_agreement
-        agreement = "How well this agrees with retraining was not measured for this recommender."
-        if measured is not None:
-            agreement = f"For this recommender, changes of scores correlate {measured:.2f} with those of retraining."
-        return (
-            "The trained parameters stay fixed: this is what the model computes from the edited data, not what a model "
-            f"retrained on it would. {agreement}"
-        )
+        return whatif_caveat(self.about)
 
     def node(self, kind: Kind, index: int) -> Node:
         """A node by its index, for an answer."""
@@ -264,6 +257,18 @@ def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
     if missing := [name for name in about.files if not (folder / name).exists()]:
         raise InputError(f"{folder}: {missing[0]} is missing; export it again")
     return Artifact(folder, about, mapped)
+
+
+def whatif_caveat(about: About) -> str:
+    """What a what-if answer cannot say: for the answer and for the model card."""
+    agreement = "How well this agrees with retraining was not measured for this recommender."
+    if about.whatif_agreement is not None:
+        correlation = f"{about.whatif_agreement:.2f}"
+        agreement = f"For this recommender, changes of scores correlate {correlation} with those of retraining."
+    return (
+        "The trained parameters stay fixed: this is what the model computes from the edited data, not what a model "
+        f"retrained on it would. {agreement}"
+    )
 
 
 def about_checksum(content: dict[str, Any]) -> str:

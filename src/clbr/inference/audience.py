@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clbr.config import whole_number
 from clbr.data.describe import SEGMENTS, segment_users
@@ -12,7 +13,7 @@ from clbr.inference.artifact import Artifact
 from clbr.inference.whatif import Edits, Ids, edit_contents, edited_state, factual_state, ineffective, list_length
 
 MAX_USERS = 50
-"""Users who enter or leave, listed at most unless asked for more."""
+"""Users of an audience, or who enter or leave it, listed at most unless asked for more."""
 
 
 def audience(
@@ -34,9 +35,7 @@ def audience(
     index = artifact.bundles.index(bundle)
     add, drop = [*add_items, *(new for _, new in swap)], [*drop_items, *(old for old, _ in swap)]
     changed = edit_contents(artifact, index, add_items=add, drop_items=drop, edits=edits)
-    k = list_length(artifact, k)
-    if max_users is not None:
-        max_users = whole_number(max_users, "max_users", least=0)
+    k, listed = list_length(artifact, k), _listed(max_users)
     before = factual_state(artifact).audience(index, k)
     after = edited_state(artifact, changed).audience(index, k)
     segment = segment_users(artifact.graph.ub.pairs, artifact.about.users)
@@ -56,8 +55,8 @@ def audience(
         before=len(before),
         after=len(after),
         segments=segments,
-        entered=[artifact.node("user", int(user)) for user in entered[:max_users]],
-        left=[artifact.node("user", int(user)) for user in left[:max_users]],
+        entered=[artifact.node("user", int(user)) for user in entered[:listed]],
+        left=[artifact.node("user", int(user)) for user in left[:listed]],
         entered_count=len(entered),
         left_count=len(left),
         warnings=ineffective(artifact, changed),
@@ -65,20 +64,34 @@ def audience(
     )
 
 
-def new_bundle_audience(artifact: Artifact, items: Ids, *, k: int = 20) -> NewBundleAudience:
-    """The users in whose lists an unseen bundle of these items would rank best."""
+def new_bundle_audience(
+    artifact: Artifact, items: Ids, *, k: int = 20, max_users: int | None = MAX_USERS
+) -> NewBundleAudience:
+    """The users in whose lists an unseen bundle of these items would rank best.
+
+    At most `max_users` of those who have it among their first k are listed; None: all.
+    """
     artifact.require_whatif()
     if not items:
         raise InputError("an unseen bundle needs items: name at least one", "items")
-    k = list_length(artifact, k)
+    k, listed = list_length(artifact, k), _listed(max_users)
     state = edited_state(artifact, edit_contents(artifact, artifact.unseen_bundle, add_items=items))
     ranks = state.ranks(artifact.unseen_bundle)
-    best = ranks.argsort(kind="stable")[:k]
+    best, audience = ranks.argsort(kind="stable"), int((ranks <= k).sum())
+
+    def ranked(users: NDArray[np.int64]) -> list[RankedUser]:
+        return [RankedUser(**artifact.node("user", int(u)).model_dump(), rank=int(ranks[u])) for u in users]
+
     return NewBundleAudience(
         items=[artifact.node("item", artifact.items.index(item)) for item in items],
         k=k,
         users=artifact.about.users,
-        audience=int((ranks <= k).sum()),
-        best=[RankedUser(**artifact.node("user", int(u)).model_dump(), rank=int(ranks[u])) for u in best],
+        audience=audience,
+        best=ranked(best[:k]),
+        members=ranked(best[:audience][:listed]),
         caveat=artifact.caveat,
     )
+
+
+def _listed(max_users: int | None) -> int | None:
+    return None if max_users is None else whole_number(max_users, "max_users", least=0)

@@ -5,15 +5,17 @@ import numpy as np
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.data.sources import PARTIAL
-from clbr.evaluation.baselines import best_baseline
+from clbr.evaluation.baselines import LEAK, best_baseline
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
-from clbr.inference.artifact import About, Artifact
+from clbr.inference.answers import Accuracy
+from clbr.inference.artifact import About, Artifact, whatif_caveat
 from clbr.inference.recommend import KnownScorer, diversity_cost
 from clbr.models.base import ClosedForm
 from clbr.models.registry import find_model
 from clbr.rng import generator
 
+RECALL = "recall@20"
 DIVERSITY_USERS = 300
 """Users for whom the cost of diversity is measured."""
 RETRAIN_SHARE = 0.1
@@ -51,6 +53,33 @@ def _by_segment(result: Evaluation, dataset: BundleDataset) -> dict[str, dict[st
     return found
 
 
+def summarize_accuracy(about: About) -> Accuracy:
+    """What was measured, beside the best baseline, in sentences that hold for every split of the data."""
+    recall, baseline = about.test.get(RECALL), about.baseline
+    if recall is None:
+        return Accuracy(verdict="unknown", sentences=["Accuracy is not known: there were no test pairs to measure."])
+    users = f"{sum(values['users'] for values in about.segments.values()):,.0f} users"
+    found = f"On average over {users}, {_percent(recall)} of a user's held-out bundles are among the first 20."
+    if baseline is None:
+        missing = "No simple rule was measured beside it: export the model again to compare."
+        return Accuracy(verdict="unknown", sentences=[found, missing])
+    rule = f"The {'best ' if about.validation else ''}simple rule, {baseline.name},"
+    sentences = [found, f"{rule} finds {_percent(baseline.means[RECALL])}."]
+    if any(note.startswith(LEAK) for note in baseline.notes):
+        leak = "These figures say nothing about the model: held-out bundles can be read off the items that users have."
+        return Accuracy(verdict="leak", sentences=[leak, *sentences])
+    if recall < baseline.means[RECALL]:
+        return Accuracy(verdict="below", sentences=[*sentences, "The model finds fewer than this rule."])
+    if baseline.is_above(about.test):
+        below = f"By {baseline.shared_metric(about.test)} the model is below this rule."
+        return Accuracy(verdict="below", sentences=[*sentences, below])
+    return Accuracy(verdict="not below", sentences=sentences)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
 def write_card(about: About, dataset: BundleDataset) -> str:
     """The card as Markdown."""
     model, paper = find_model(about.model), find_model(about.model).citation
@@ -78,7 +107,7 @@ def write_card(about: About, dataset: BundleDataset) -> str:
     if about.diversity:
         lines += ["", "## Cost of diversity", "", *_diversity(about)]
     if about.levels and model.relations:
-        lines += ["", "## What-if answers", "", _agreement(about)]
+        lines += ["", "## What-if answers", "", whatif_caveat(about)]
     lines += ["", "## Limits", "", *_limits(about, dataset)]
     return "\n".join(lines) + "\n"
 
@@ -134,12 +163,6 @@ def _diversity(about: About) -> list[str]:
     for diversity, found in about.diversity.items():
         rows.append(f"| {diversity} | {100 * found['recall@20']:.2f} | {100 * found['shared contents']:.1f} |")
     return rows
-
-
-def _agreement(about: About) -> str:
-    if about.whatif_agreement is None:
-        return "Not measured: how well what-if answers of this recommender agree with retraining on the edited data."
-    return f"Changes of scores correlate {about.whatif_agreement:.2f} with those of retraining on the edited data."
 
 
 def _limits(about: About, dataset: BundleDataset) -> list[str]:

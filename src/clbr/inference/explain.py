@@ -4,8 +4,8 @@ Candidates are ordered by their first-order influence on the margin: the bundle'
 edge of the list. Every answer is then verified by propagating the edited graph.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from clbr.config import whole_number
 from clbr.data.pairs import Pairs, Relation, neighbours
 from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
-from clbr.inference.answers import Evidence, Explanation, Question, Swap
+from clbr.inference.answers import Attempt, Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
 from clbr.inference.subset_search import smallest_subset
 from clbr.inference.whatif import SIDES, State, edited_state, factual_state, list_length
@@ -25,6 +25,10 @@ BUDGET = 100
 """Sets of edits that are tried at most."""
 CANDIDATES = 256
 """Possible additions that are considered: the most promising ones."""
+HANDFUL = 5
+"""A bundle that more edits than this would have to bring in is out of reach."""
+RESERVED = 2
+"""Tries of the budget for the numbers of edits up to a handful that doubling leaves out: 3 and 5."""
 
 
 class HistoryEdge(NamedTuple):
@@ -41,6 +45,7 @@ class ItemSwap(NamedTuple):
     new: int
 
 
+Edit = TypeVar("Edit", HistoryEdge, ItemSwap)
 Order = Callable[[State, int, int, int, Sequence[HistoryEdge]], list[HistoryEdge]]
 """Orders candidates by promise for (state, user, bundle, k)."""
 
@@ -100,24 +105,12 @@ def _why(case: Case, order: Order) -> Explanation:
         for node in neighbours(edges.pairs, case.user)
     ]
     ordered = order(case.state, case.user, case.bundle, case.k, history)
-
-    def takes_it_out(chosen: list[HistoryEdge]) -> bool:
-        return case.rank_after(history_edits(case.user, drop=chosen)) > case.k
-
-    found = smallest_subset(ordered, takes_it_out, case.budget)
-    edits = history_edits(case.user, drop=found.chosen) if found.chosen else None
-    return _answer(case, "why", edits, found.tried, evidence=found.chosen or [])
+    return _search(case, "why", ordered, lambda chosen: history_edits(case.user, drop=chosen))
 
 
 def _additions(case: Case, order: Order) -> Explanation:
     ordered = order(case.state, case.user, case.bundle, case.k, _candidates(case))[:CANDIDATES]
-
-    def brings_it_in(chosen: list[HistoryEdge]) -> bool:
-        return case.rank_after(history_edits(case.user, add=chosen)) <= case.k
-
-    found = smallest_subset(ordered, brings_it_in, case.budget)
-    edits = history_edits(case.user, add=found.chosen) if found.chosen else None
-    return _answer(case, "history", edits, found.tried, evidence=found.chosen or [])
+    return _search(case, "history", ordered, lambda chosen: history_edits(case.user, add=chosen))
 
 
 def _candidates(case: Case) -> list[HistoryEdge]:
@@ -154,19 +147,11 @@ def _swaps(case: Case) -> Explanation:
         if level.items is not None:
             fit += level.items @ level.users[case.user]
     inside = neighbours(state.graph.bi.pairs, case.bundle).astype(np.int64)
-    if not len(inside):
-        return _answer(case, "contents", None, 0)
     leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
     fit[inside] = -torch.inf
     coming = fit.topk(min(len(leaving), len(fit) - len(inside))).indices.numpy()
     swaps = [ItemSwap(int(old), int(new)) for old, new in zip(leaving, coming, strict=False)]
-
-    def brings_it_in(chosen: list[ItemSwap]) -> bool:
-        return case.rank_after(_swap_edits(case.bundle, chosen)) <= case.k
-
-    found = smallest_subset(swaps, brings_it_in, case.budget)
-    edits = _swap_edits(case.bundle, found.chosen) if found.chosen else None
-    return _answer(case, "contents", edits, found.tried, swaps=found.chosen or [])
+    return _search(case, "contents", swaps, lambda chosen: _swap_edits(case.bundle, chosen))
 
 
 def by_influence(state: State, user: int, bundle: int, k: int, candidates: Sequence[HistoryEdge]) -> list[HistoryEdge]:
@@ -205,38 +190,69 @@ def _gradient(level: Level, bundle: int, rival: int) -> Tensor:
     return level.bundles[bundle] - level.bundles[rival]
 
 
-def _answer(
-    case: Case,
-    question: Question,
-    edits: EdgeEdits | None,
-    tried: int,
-    evidence: Sequence[HistoryEdge] = (),
-    swaps: Sequence[ItemSwap] = (),
+def _search(
+    case: Case, question: Question, ordered: Sequence[Edit], edits_of: Callable[[Sequence[Edit]], EdgeEdits]
 ) -> Explanation:
-    """The answer, verified once more."""
-    artifact, after = case.state.artifact, None
-    if edits is not None:
-        after = case.rank_after(edits)
-        if (after > case.k) != (question == "why"):
-            raise RuntimeError(f"verified edits do not hold: rank {after}, k {case.k}")
-    nodes: list[dict[str, Any]] = []
-    for edge in evidence:
-        kind = SIDES[edge.relation][1]
-        nodes.append({"kind": kind, **artifact.node(kind, edge.node).model_dump()})
+    """The answer: the smallest edits found, or how near a handful of the most promising ones comes."""
+    ranks: dict[tuple[Edit, ...], int] = {}
+
+    def is_enough(chosen: Sequence[Edit]) -> bool:
+        if tuple(chosen) not in ranks:
+            ranks[tuple(chosen)] = case.rank_after(edits_of(chosen))
+        return (ranks[tuple(chosen)] > case.k) == (question == "why")
+
+    budget = case.budget if question == "why" else max(1, case.budget - RESERVED)
+    found = smallest_subset(ordered, is_enough, budget)
+    chosen = found.chosen or []
+    handful_fails = question != "why" and len(ordered) > 0 and not 0 < len(chosen) <= HANDFUL
+    if handful_fails:
+        for size in range(1, 1 + min(HANDFUL, len(ordered))):
+            if len(ranks) < case.budget:
+                is_enough(ordered[:size])
     return Explanation(
         question=question,
-        user=artifact.node("user", case.user),
-        bundle=artifact.node("bundle", case.bundle),
+        user=case.state.artifact.node("user", case.user),
+        bundle=case.state.artifact.node("bundle", case.bundle),
         k=case.k,
         rank=case.rank,
-        found=edits is not None,
-        out_of_budget=edits is None and tried >= case.budget,
-        rank_after=after,
-        tried=tried,
-        evidence=[Evidence(**node) for node in nodes],
-        swaps=[Swap(old=artifact.node("item", swap.old), new=artifact.node("item", swap.new)) for swap in swaps],
-        caveat=artifact.caveat,
+        found=found.chosen is not None,
+        out_of_budget=found.chosen is None and found.tried >= budget,
+        out_of_reach=handful_fails and tuple(ordered[:HANDFUL]) in ranks,
+        rank_after=ranks[tuple(chosen)] if chosen else None,
+        tried=len(ranks),
+        evidence=_evidence(case, chosen),
+        swaps=_named_swaps(case, chosen),
+        nearest=_nearest(case, ranks) if handful_fails else [],
+        caveat=case.state.artifact.caveat,
     )
+
+
+def _nearest(case: Case, ranks: Mapping[tuple[Edit, ...], int]) -> list[Attempt]:
+    """The best rank that was reached with 1, 2, ... edits up to a handful, where one more edit comes nearer."""
+    found: list[Attempt] = []
+    for size in range(1, HANDFUL + 1):
+        if not (tried := [chosen for chosen in ranks if len(chosen) == size]):
+            continue
+        best = min(tried, key=lambda chosen: ranks[chosen])
+        if ranks[best] < (found[-1].rank if found else case.rank):
+            evidence, swaps = _evidence(case, best), _named_swaps(case, best)
+            found.append(Attempt(edits=size, rank=ranks[best], evidence=evidence, swaps=swaps))
+    return found
+
+
+def _evidence(case: Case, edits: Sequence[HistoryEdge | ItemSwap]) -> list[Evidence]:
+    found: list[Evidence] = []
+    for edge in edits:
+        if isinstance(edge, HistoryEdge):
+            kind = SIDES[edge.relation][1]
+            node: dict[str, Any] = case.state.artifact.node(kind, edge.node).model_dump()
+            found.append(Evidence(kind=kind, **node))
+    return found
+
+
+def _named_swaps(case: Case, edits: Sequence[HistoryEdge | ItemSwap]) -> list[Swap]:
+    named = case.state.artifact.node
+    return [Swap(old=named("item", s.old), new=named("item", s.new)) for s in edits if isinstance(s, ItemSwap)]
 
 
 def history_edits(user: int, *, add: Sequence[HistoryEdge] = (), drop: Sequence[HistoryEdge] = ()) -> EdgeEdits:

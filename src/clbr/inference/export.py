@@ -26,6 +26,7 @@ from clbr.inference.artifact import (
     about_checksum,
 )
 from clbr.inference.card import measure, write_card
+from clbr.inference.vectors import check_vectors, save_vectors
 from clbr.models.base import Model
 from clbr.models.registry import build_model
 from clbr.training.config import RunConfig
@@ -39,20 +40,29 @@ def export(
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
     whatif_agreement: float | None = None,
+    vectors: str | Path | None = None,
 ) -> Path:
     """Write the artifact of a run at its best epoch, atomically. `force` replaces an artifact, nothing else.
 
     `data` is the data set, or its folder, if the run's own path to it is no longer right. `whatif_agreement` is for the
-    card, see `Recommender.save`.
+    card, see `Recommender.save`. `vectors` is a folder for the vectors, see `Recommender.save_vectors`.
     """
     run, out = as_path(run, "run"), as_path(out, "out")
     config = read_config(run)
     require_free(out, force, is_artifact)  # before minutes of work
+    if vectors is not None:
+        check_vectors(config.model, as_path(vectors, "vectors"), force)
+        one, other = out.resolve(), Path(vectors).resolve()
+        if one.is_relative_to(other) or other.is_relative_to(one):
+            raise InputError(f"{vectors}: expected another folder than that of the artifact, {out}", "vectors")
     dataset = data if isinstance(data, BundleDataset) else read_dataset(run, config, Path(data) if data else None)
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on", "data")
     artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
-    return save_artifact(artifact, out, dataset, force=force, whatif_agreement=whatif_agreement)
+    save_artifact(artifact, out, dataset, force=force, whatif_agreement=whatif_agreement)
+    if vectors is not None:
+        save_vectors(artifact, as_path(vectors, "vectors"), force=force)
+    return out
 
 
 def run_artifact(run: Path, dataset: BundleDataset) -> Artifact:

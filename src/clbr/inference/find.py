@@ -1,7 +1,9 @@
 """Find users, bundles and items by id or name, and show what is known of one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,12 +11,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clbr.config import whole_number
-from clbr.data.dataset import Nodes
+from clbr.data.dataset import KINDS, Nodes
 from clbr.data.describe import SEGMENTS, Segment, segment_users
 from clbr.data.pairs import neighbours
 from clbr.errors import InputError
 from clbr.inference.answers import Answer, Kind, Node
 from clbr.inference.artifact import Artifact
+
+LISTED = 100
+"""Bundles that hold an item, listed at most."""
 
 
 class FoundNode(Node):
@@ -32,6 +37,27 @@ class SearchResults(Answer):
     found: list[FoundNode]
 
 
+class FoundNodes(Answer):
+    """The nodes of several kinds that match a text."""
+
+    text: str
+    results: list[SearchResults]
+
+    def to_frame(self) -> Any:
+        """Columns: kind, id (text, unless all these ids are whole numbers), name, size."""
+        rows = [(results.kind, node) for results in self.results for node in results.found]
+        integer = self._integer_ids.issuperset(results.kind for results in self.results)
+        columns: dict[str, list[Any]] = {
+            "kind": [kind for kind, _ in rows],
+            "id": [int(node.id) if integer else node.id for _, node in rows],
+            "name": [node.name for _, node in rows],
+            "size": [node.size for _, node in rows],
+        }
+        if not any(columns["name"]):
+            del columns["name"]
+        return self._frame(columns)
+
+
 class UserDetails(Node):
     """A user and their history."""
 
@@ -47,11 +73,25 @@ class BundleDetails(Node):
     items: list[Node]
 
 
+class BundlePreview(Node):
+    """A bundle and the first of its items."""
+
+    size: int = Field(description="all items")
+    items: list[Node]
+
+
+class Previews(Answer):
+    """What is in some bundles, in the order of the request."""
+
+    bundles: list[BundlePreview]
+
+
 class ItemDetails(Node):
     """An item and its use."""
 
     bundles: int = Field(description="bundles that hold it")
     users: int = Field(description="users who have it")
+    held_by: list[Node] = Field(description=f"at most {LISTED} of these bundles, the most chosen first")
 
 
 @dataclass(frozen=True)
@@ -119,6 +159,11 @@ class Directory:
         ]
         return SearchResults(kind=kind, text=text, total=total, found=found)
 
+    def find_all(self, text: str, kind: Kind | None = None, limit: int = 10) -> FoundNodes:
+        """The nodes of all kinds, or of one, that match a text; at most `limit` of each."""
+        kinds = KINDS if kind is None else (kind,)
+        return FoundNodes(text=text, results=[self.find(one, text, limit) for one in kinds])
+
     def user(self, id: str | int) -> UserDetails:
         """A user and their history."""
         artifact, index = self.artifact, self.artifact.users.index(id)
@@ -138,13 +183,27 @@ class Directory:
             items=[artifact.node("item", int(one)) for one in neighbours(artifact.graph.bi.pairs, index)],
         )
 
+    def previews(self, bundles: Sequence[str | int], items: int = 3) -> Previews:
+        """The first items of some bundles."""
+        artifact, pairs = self.artifact, self.artifact.graph.bi.pairs
+        found = []
+        for index in (artifact.bundles.index(bundle) for bundle in bundles):
+            inside = neighbours(pairs, index)
+            named = [artifact.node("item", int(item)) for item in inside[:items]]
+            found.append(BundlePreview(**artifact.node("bundle", index).model_dump(), size=len(inside), items=named))
+        return Previews(bundles=found)
+
     def item(self, id: str | int) -> ItemDetails:
         """An item and its use."""
-        index = self.artifact.items.index(id)
+        artifact, index = self.artifact, self.artifact.items.index(id)
+        pairs = artifact.graph.bi.pairs
+        bundles = pairs[pairs[:, 1] == index, 0]
+        listed = bundles[np.argsort(-self.bundle_users[bundles], kind="stable")][:LISTED]
         return ItemDetails(
-            **self.artifact.node("item", index).model_dump(),
-            bundles=int(self.catalogues["item"].sizes[index]),
+            **artifact.node("item", index).model_dump(),
+            bundles=len(bundles),
             users=int(self.item_users[index]),
+            held_by=[artifact.node("bundle", int(one)) for one in listed],
         )
 
 

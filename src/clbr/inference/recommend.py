@@ -1,25 +1,20 @@
-"""Recommendation lists: for a user, for an unseen user, for several users, for everyone."""
+"""Recommendation lists: for a user, for an unseen user, for several users. Those of many users are in lists.py."""
 
-from collections.abc import Callable, Collection, Sequence
-from io import BytesIO
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.frames import make_frame
 from clbr.data.pairs import Pairs, neighbours
 from clbr.errors import InputError
 from clbr.evaluation.ranking import ranked_blocks, top
-from clbr.files import write_atomic
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
 from clbr.inference.stopping import check_stop
-from clbr.inference.whatif import edit_history, edited_state, list_length
+from clbr.inference.whatif import BLOCK, edit_history, edited_state, list_length
 from clbr.models.base import Scorer
 
 BATCH_BLOCK = 64
@@ -52,12 +47,13 @@ def recommend(
         "allow": None if allow is None else [artifact.bundles.index(bundle) for bundle in allow],
         "deny": [artifact.bundles.index(bundle) for bundle in deny],
     }
+    index: int | None = None
     if user is not None:
-        index: int | None = artifact.users.index(user)
+        index = artifact.users.index(user)
         scores = artifact.scorer.scores(torch.tensor([index]))[0]
-        chosen: Collection[int] = neighbours(artifact.graph.ub.pairs, artifact.users.index(user))
+        chosen: Collection[int] = neighbours(artifact.graph.ub.pairs, index)
     else:
-        index, (edits, chosen) = None, _likes(artifact, likes_items, likes_bundles)
+        edits, chosen = _likes(artifact, likes_items, likes_bundles)
         scores = edited_state(artifact, edits).scores(artifact.unseen_user)
     chosen = () if keep_chosen else chosen
     found, values = best(artifact, scores, k, exclude=chosen, diversity=diversity, **limits)  # type: ignore[arg-type]
@@ -77,7 +73,7 @@ def recommend_batch(artifact: Artifact, users: Sequence[str | int], k: int = 20)
     """The lists of several users, scored together."""
     k = list_length(artifact, k)
     indices = [artifact.users.index(user) for user in users]
-    ranking, scores = rank_known(artifact, np.array(indices, np.int64), k, block=BATCH_BLOCK)
+    ranking, scores = _rank_known(artifact, np.array(indices, np.int64), k)
     lists = [
         _answer(artifact, index, k, row[row >= 0].tolist(), values[row >= 0].tolist())
         for index, row, values in zip(indices, ranking, scores, strict=True)
@@ -160,55 +156,32 @@ def diversity_cost(
     return found
 
 
-def recommend_all(
-    artifact: Artifact, out: Path, k: int = 20, on_progress: Callable[[int], None] = lambda users: None
-) -> int:
-    """Write every user's k best bundles that the user has not chosen to a Parquet file; gives the number of rows."""
-    k = list_length(artifact, k)
-    content = BytesIO()
-    frame = recommend_frame(artifact, np.arange(artifact.about.users), k, "polars", on_progress)
-    frame.write_parquet(content)
-    write_atomic(out, content.getvalue())
-    return len(frame)
-
-
-def recommend_frame(
-    artifact: Artifact,
-    users: NDArray[np.int64],
-    k: int,
-    backend: str,
-    on_progress: Callable[[int], None] = lambda users: None,
-) -> Any:
-    """The lists of users as a frame: user, bundle, name (if bundles have names), rank, score."""
-    ranking, scores = rank_known(artifact, users, k, on_progress)
-    row, position = np.nonzero(ranking >= 0)
-    bundle = ranking[row, position]
-    columns: dict[str, Any] = {
-        "user": artifact.users.values(users[row]),
-        "bundle": artifact.bundles.values(bundle),
-    }
-    if artifact.bundles.names:
-        columns["name"] = [artifact.bundles.names[index] for index in bundle]
-    columns |= {"rank": position + 1, "score": scores[row, position].astype(np.float64)}
-    return make_frame(columns, backend)
-
-
-def rank_known(
-    artifact: Artifact,
-    users: NDArray[np.int64],
-    k: int,
-    on_progress: Callable[[int], None] = lambda users: None,
-    block: int | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _rank_known(artifact: Artifact, users: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Each user's k best bundles that the user has not chosen, (n, k) with -1 for none, and their scores."""
-    scorer, blocks = KnownScorer(artifact), []
-    for found in ranked_blocks(scorer, users, k, exclude=artifact.graph.ub.pairs, block=block, on_progress=on_progress):
+    blocks = []
+    for found in ranked_blocks(KnownScorer(artifact), users, k, exclude=artifact.graph.ub.pairs, block=BATCH_BLOCK):
         check_stop()
         blocks.append(found)
     if not blocks:
         return np.empty((0, k), np.int64), np.empty((0, k), np.float32)
     ranking, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return ranking, scores
+
+
+def score_pairs(artifact: Artifact, users: Sequence[str | int], bundles: Sequence[str | int]) -> NDArray[np.float32]:
+    """The scores of user-bundle pairs, in their order."""
+    rows = [artifact.users.index(user) for user in users]
+    columns = np.array([artifact.bundles.index(bundle) for bundle in bundles], np.int64)
+    if len(rows) != len(columns):
+        raise InputError(f"{len(rows)} users and {len(columns)} bundles: expected pairs, as many of each")
+    distinct, at = np.unique(np.array(rows, np.int64), return_inverse=True)
+    found = np.empty(len(rows), np.float32)
+    for begin in range(0, len(distinct), BLOCK):
+        some = distinct[begin : begin + BLOCK]
+        scores = artifact.scorer.scores(torch.from_numpy(some)).cpu().numpy()
+        mine = np.flatnonzero((at >= begin) & (at < begin + len(some)))
+        found[mine] = scores[at[mine] - begin, columns[mine]]
+    return found
 
 
 class KnownScorer(Scorer):

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from clbr.data.dataset import Backend, BundleDataset
+from clbr.data.dataset import Backend, BundleDataset, Kind
 from clbr.data.folder import as_dataset
 from clbr.data.frames import check_backend, read_ids, read_one_id, read_pairs
 from clbr.errors import InputError
@@ -38,13 +37,13 @@ from clbr.inference.answers import (
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.card import measure, write_card
 from clbr.inference.export import save_artifact
-from clbr.inference.find import Directory
+from clbr.inference.find import Directory, FoundNodes
+from clbr.inference.lists import recommend_frame
+from clbr.inference.vectors import save_vectors
 
 Id = str | int
 T = TypeVar("T", bound=Answer)
 Ids = Sequence[Id]
-BLOCK = 1024
-"""Users whose scores are held at once."""
 Edits = whatif_.Edits
 
 
@@ -71,14 +70,14 @@ class Recommender:
     def recommend(self, users: Iterable[Id] | Id | None = None, k: int = 20) -> Any:
         """The k best bundles of some users (all, if None) as a frame: user, bundle, name, rank, score.
 
-        Bundles that a user has chosen in training are left out. An unknown user raises `InputError`.
+        If users have names, the column user_name follows user. Bundles that a user has chosen in training are left out.
+        An unknown user raises `InputError`.
         """
-        k = whatif_.list_length(self.artifact, k)
         if users is None:
             indices = np.arange(self.artifact.about.users)
         else:
             indices = np.array([self.artifact.users.index(user) for user in read_ids(users, "users")], np.int64)
-        return recommend_.recommend_frame(self.artifact, indices, k, self.backend)
+        return recommend_frame(self.artifact, indices, k, self.backend)
 
     def recommend_one(
         self,
@@ -116,18 +115,7 @@ class Recommender:
 
     def score(self, users: Iterable[Id], bundles: Iterable[Id]) -> NDArray[np.float32]:
         """The scores of user-bundle pairs, in their order; higher is better, comparable within a user only."""
-        rows = [self.artifact.users.index(user) for user in read_ids(users, "users")]
-        columns = [self.artifact.bundles.index(bundle) for bundle in read_ids(bundles, "bundles")]
-        if len(rows) != len(columns):
-            raise InputError(f"{len(rows)} users and {len(columns)} bundles: expected pairs, as many of each")
-        distinct, at = np.unique(np.array(rows, np.int64), return_inverse=True)
-        found = np.empty(len(rows), np.float32)
-        for begin in range(0, len(distinct), BLOCK):
-            some = distinct[begin : begin + BLOCK]
-            scores = self.artifact.scorer.scores(torch.from_numpy(some)).cpu().numpy()
-            mine = np.flatnonzero((at >= begin) & (at < begin + len(some)))
-            found[mine] = scores[at[mine] - begin, np.array(columns, np.int64)[mine]]
-        return found
+        return recommend_.score_pairs(self.artifact, read_ids(users, "users"), read_ids(bundles, "bundles"))
 
     def evaluate(
         self,
@@ -207,9 +195,12 @@ class Recommender:
         )
         return self._framed(answer)
 
-    def new_bundle_audience(self, items: Sequence[Id], k: int = 20) -> NewBundleAudience:
-        """The users in whose lists an unseen bundle of these items would rank best."""
-        return self._framed(audience_.new_bundle_audience(self.artifact, read_ids(items, "items"), k=k))
+    def new_bundle_audience(
+        self, items: Sequence[Id], k: int = 20, max_users: int | None = audience_.MAX_USERS
+    ) -> NewBundleAudience:
+        """The users in whose lists an unseen bundle of these items would rank best; `max_users` as in `audience`."""
+        found = audience_.new_bundle_audience(self.artifact, read_ids(items, "items"), k=k, max_users=max_users)
+        return self._framed(found)
 
     def explain(
         self,
@@ -231,15 +222,8 @@ class Recommender:
         self, bundle: Id, *, add_items: Ids = (), drop_items: Ids = (), k: int = 20, count: int = 5
     ) -> Suggestions:
         """At most `count` swaps of an item that would gain a bundle the most users, on top of given edits."""
-        answer = suggest_.suggest(
-            self.artifact,
-            read_one_id(bundle, "bundle"),
-            add_items=read_ids(add_items, "add_items"),
-            drop_items=read_ids(drop_items, "drop_items"),
-            k=k,
-            count=count,
-        )
-        return self._framed(answer)
+        edits = {"add_items": read_ids(add_items, "add_items"), "drop_items": read_ids(drop_items, "drop_items")}
+        return self._framed(suggest_.suggest(self.artifact, read_one_id(bundle, "bundle"), **edits, k=k, count=count))
 
     def similar_bundles(self, bundle: Id, k: int = 10) -> Similar:
         """The bundles nearest to one, by the cosine of their vectors."""
@@ -249,9 +233,13 @@ class Recommender:
         """The items nearest to one, by the cosine of their vectors."""
         return self._framed(similar_.similar(self.artifact, "item", read_one_id(item, "item"), k=k))
 
+    def find(self, text: str, kind: Kind | None = None, limit: int = 10) -> FoundNodes:
+        """The users, bundles and items (or those of one kind) whose id or name matches a text, best first."""
+        return self._framed(self.directory.find_all(text, kind, limit))
+
     @cached_property
     def directory(self) -> Directory:
-        """Search for users, bundles and items, and what is known of each."""
+        """What is known of a user, a bundle or an item: `directory.user(id)`, `.bundle(id)`, `.item(id)`."""
         return Directory(self.artifact)
 
     @cached_property
@@ -267,13 +255,18 @@ class Recommender:
         user_item: Any = None,
         bundle_item: Any = None,
         *,
+        user_names: Any = None,
+        bundle_names: Any = None,
+        item_names: Any = None,
         columns: Mapping[str, str] | None = None,
     ) -> "Recommender":
         """A recommender that also knows the pairs of these frames (or files), with their new users, bundles and items.
 
-        It is not trained again: only new nodes are fitted. Columns are read as by `BundleDataset.from_frames`.
+        It is not trained again: only new nodes are fitted. Names may be of new and known nodes, and come alone. Columns
+        and names are read as by `BundleDataset.from_frames`.
         """
         tables = {"user_bundle": user_bundle, "user_item": user_item, "bundle_item": bundle_item}
+        tables |= {"user_names": user_names, "bundle_names": bundle_names, "item_names": item_names}
         found = update_.update(self.artifact, tables, columns, self.dataset)
         return Recommender(found.artifact, replace(found.dataset, backend=self.backend))
 
@@ -287,6 +280,14 @@ class Recommender:
         """
         out = as_path(folder, "folder")
         return save_artifact(self.artifact, out, self.dataset, force=force, whatif_agreement=whatif_agreement)
+
+    def save_vectors(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write users.parquet, bundles.parquet and items.parquet (if items have vectors): id, name, vector.
+
+        The inner product of a user's and a bundle's vector is the score that `recommend` ranks by. A model without
+        vectors raises `InputError`. `force` replaces a folder of such files, nothing else.
+        """
+        return save_vectors(self.artifact, as_path(folder, "folder"), force=force)
 
 
 def load_recommender(folder: str | Path, *, backend: Backend = "polars") -> Recommender:

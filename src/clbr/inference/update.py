@@ -1,11 +1,11 @@
-"""New data without retraining: new users, bundles, items and pairs enter a trained recommender.
+"""New data without retraining: new users, bundles, items, pairs and names enter a trained recommender.
 
 New pairs extend the graph, and the vectors are computed on it: known nodes change by propagation alone. New nodes get
 parameters of their own (new_nodes.py). A closed-form model is computed again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ import torch
 
 from clbr.data.columns import Table, check_columns
 from clbr.data.dataset import BundleDataset, Nodes
-from clbr.data.frames import frame_table
-from clbr.data.numbering import RELATIONS, lookup_ids, number_ids
+from clbr.data.frames import frame_table, names_table
+from clbr.data.numbering import RELATIONS, lookup_ids, match_names, number_ids
 from clbr.data.pairs import Pairs, Relation, contains, decode, distinct, encode
 from clbr.data.tables import read_table
 from clbr.errors import InputError, UnsupportedError
@@ -28,6 +28,7 @@ from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.registry import find_model, make_model
 
 TABLES: dict[str, Relation] = {"user_bundle": "ub", "user_item": "ui", "bundle_item": "bi"}
+NAMES: dict[str, Kind] = {f"{kind}_names": kind for kind in KINDS}
 WHOLE_NUMBER = r"^(0|[1-9]\d{0,17})$"
 
 
@@ -52,7 +53,11 @@ class Updated:
     nodes: dict[Kind, int]
     """Numbers of new users, bundles and items."""
     rows: dict[str, Rows]
-    """By table."""
+    """By table of pairs."""
+    names: dict[Kind, int]
+    """Numbers of nodes whose name is new or has changed, by table of names."""
+    unmatched_names: int
+    """Names whose id no node has; they are left out."""
 
 
 def update(
@@ -64,40 +69,70 @@ def update(
     steps: int = STEPS,
     learning_rate: float = LEARNING_RATE,
 ) -> Updated:
-    """Add the pairs of tables (frames, or paths of files): user_bundle, user_item, bundle_item; None is left out.
+    """Add tables (frames, or paths of files; None is left out) of pairs and of names of new and known nodes.
 
-    `dataset` is the data that the artifact was made of, if it is at hand: its validation and test pairs are kept, but
-    for those that are added. `steps` and `learning_rate` are those of the fit of new nodes; with 0 steps their
-    parameters stay 0. A model without embeddings that is not in closed form raises an `UnsupportedError`.
+    The pairs are user_bundle, user_item and bundle_item; the names user_names, bundle_names and item_names (also
+    mappings from id to name). `dataset` is the data that the artifact was made of, if it is at hand: its validation and
+    test pairs are kept, but for those that are added. `steps` and `learning_rate` are those of the fit of new nodes;
+    with 0 steps their parameters stay 0. New pairs for a model without embeddings that is not in closed form raise an
+    `UnsupportedError`.
     """
+    read = _read(tables, columns or {})
+    relations = {name: table for name, table in read.items() if name in TABLES}
     kind = find_model(artifact.about.model)
-    if not issubclass(kind, ClosedForm | Encoder):
+    if relations and not issubclass(kind, ClosedForm | Encoder):
         raise UnsupportedError(
             f"{artifact.about.model} computes no embeddings from a graph, so it has to be trained again on all data"
         )
-    read = _read(tables, columns or {})
-    nodes, given = _number(artifact, read)
+    nodes, given = _number(artifact, relations)
     pairs, rows = _merge(artifact, nodes, given)
-    if "bi" in kind.relations:
-        _require_contents(artifact, read, given, nodes["bundle"], pairs["bi"])
-    extended = _dataset(artifact, nodes, pairs, dataset)
-    model = _updated_model(artifact, kind, extended, steps, learning_rate)
+    names, unmatched = _rename(nodes, read)
     new = {kind: len(nodes[kind]) - len(artifact.nodes[kind]) for kind in KINDS}
     added = {f"{kind}s": count for kind, count in new.items()} | {name: table.added for name, table in rows.items()}
-    return Updated(_updated_artifact(artifact, model, extended, added), extended, new, rows)
+    if not any(added.values()) and not any(names.values()):
+        what = "pairs and names" if names and rows else "names" if names else "pairs"
+        raise InputError(f"nothing to add: the recommender has all {what} of the tables already", *read)
+    if "bi" in kind.relations:
+        _require_contents(artifact, relations, given, nodes["bundle"], pairs["bi"])
+    extended = _dataset(artifact, nodes, pairs, dataset)
+    if any(added.values()):
+        model = _updated_model(artifact, kind, extended, steps, learning_rate)
+        updated = _updated_artifact(artifact, model, extended, added)
+    else:
+        updated = Artifact.of(artifact.about.model_copy(update={"files": {}}), artifact.model, extended)
+    return Updated(updated, extended, new, rows, names, unmatched)
 
 
 def _read(tables: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Table]:
     check_columns(columns)
     given = {name: table for name, table in tables.items() if table is not None}
     if not given:
-        raise InputError(f"nothing to add: expected at least one of {', '.join(TABLES)}", *TABLES)
-    return {
-        name: read_table(name, Path(table), columns)
-        if isinstance(table, str | Path)
-        else frame_table(name, table, columns)
-        for name, table in given.items()
-    }
+        known = (*TABLES, *NAMES)
+        raise InputError(f"nothing to add: expected at least one of {', '.join(known)}", *known)
+    return {name: _read_one(name, table, columns) for name, table in given.items()}
+
+
+def _read_one(name: str, table: Any, columns: Mapping[str, str]) -> Table:
+    if isinstance(table, str | Path):
+        return read_table(name, Path(table), columns)
+    return names_table(NAMES[name], table, columns) if name in NAMES else frame_table(name, table, columns)
+
+
+def _rename(nodes: dict[Kind, Nodes], tables: Mapping[str, Table]) -> tuple[dict[Kind, int], int]:
+    """Give the nodes the names of tables; how many names are new or changed, and how many belong to no node.
+
+    A node that a table does not name keeps its name.
+    """
+    changed, unmatched = {}, 0
+    for name, kind in NAMES.items():
+        if name in tables:
+            before = nodes[kind].names or (None,) * len(nodes[kind])
+            found, left_out = match_names(kind, pl.DataFrame({"id": _texts(nodes[kind])}), tables[name])
+            names = tuple(new or old for new, old in zip(found or (), before, strict=True))
+            changed[kind] = sum(new != old for new, old in zip(names, before, strict=True))
+            nodes[kind] = replace(nodes[kind], names=names)
+            unmatched += left_out
+    return changed, unmatched
 
 
 def _number(artifact: Artifact, tables: Mapping[str, Table]) -> tuple[dict[Kind, Nodes], dict[str, Pairs]]:
@@ -124,7 +159,7 @@ def _texts(nodes: Nodes) -> pl.Series:
 
 
 def _extended(nodes: Nodes, columns: Mapping[str, pl.Series], tables: Mapping[str, Table]) -> Nodes:
-    """The nodes with those of the tables that are new, in the order of their ids. New nodes have no names."""
+    """The nodes with those of the tables that are new, in the order of their ids, without names."""
     known = _texts(nodes)
     whole = nodes.ids is None or nodes.integer_ids
     text = not whole and not known.str.contains(r"^\d+$").any()
@@ -161,8 +196,6 @@ def _merge(
             merged[relation] = decode(distinct(np.concatenate([old, new[~known]])), width)
             counts = len(given[name]), int((~known).sum()), int(known.sum()), len(given[name]) - len(new)
             rows[name] = Rows(*counts)
-    if not any(table.added for table in rows.values()):
-        raise InputError("nothing to add: the recommender has all pairs of the tables already", *given)
     return merged, rows
 
 

@@ -21,15 +21,13 @@ class Limits(Config):
 
     k: int = Field(100, ge=1, le=MOST, description="length of a list")
     edits: int = Field(200, ge=1, le=MOST, description="ids in each list of edits, and in what an unseen user likes")
-    batch_users: int = Field(1000, ge=1, le=MOST, description="users in one batch")
+    batch_users: int = Field(1000, ge=1, le=MOST, description="users in one batch, bundles in one request for previews")
     batch_rows: int = Field(20_000, ge=1, le=MOST, description="rows in all lists of one batch together")
     filter: int = Field(10_000, ge=1, le=MOST, description="bundles that a request allows or denies")
     found: int = Field(50, ge=1, le=MOST, description="nodes in the answer to a search")
     text: int = Field(200, ge=1, le=MOST, description="characters of an id or of a search text")
     budget: int = Field(400, ge=1, le=MOST, description="sets of edits that an explanation may try")
-    max_users: int = Field(
-        1000, ge=0, le=MOST, description="users who enter or leave an audience, listed in one answer"
-    )
+    max_users: int = Field(100_000, ge=0, le=MOST, description="users of an audience, listed in one answer")
     header_bytes: int = Field(1 << 16, ge=1 << 10, description="size of a request's head")
     body_bytes: int = Field(1 << 20, ge=1 << 10, description="size of a request's body")
     body_seconds: float = Field(10.0, gt=0, description="time in which a request has to arrive")

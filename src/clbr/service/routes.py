@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import FastAPI, Query, Request, Response
 
 from clbr.inference import answers, find
+from clbr.inference.card import summarize_accuracy
 from clbr.inference.recommender import Recommender
 from clbr.service import schemas
 from clbr.service.pages import ServiceConfig
@@ -36,6 +37,11 @@ def add_lookups(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
     async def bundle(query: Annotated[schemas.ById, Query()]) -> Response:
         """A bundle and its contents."""
         return await _look_up(worker, lambda directory: directory.bundle(query.id))
+
+    @app.post(f"{API}/previews", response_model=find.Previews)
+    async def previews(body: schemas.PreviewsRequest) -> Response:
+        """The first items of some bundles."""
+        return await _look_up(worker, lambda directory: directory.previews(**body.arguments()))
 
     @app.get(f"{API}/item", response_model=find.ItemDetails)
     async def item(query: Annotated[schemas.ById, Query()]) -> Response:
@@ -138,10 +144,11 @@ def _about(recommender: Recommender, config: ServiceConfig) -> schemas.AboutServ
     artifact, words, limits = recommender.artifact, config.words, config.limits
     about = artifact.about
     same = ("model", "paradigm", "seed", "data", "version", "best_epoch", "users", "bundles", "items")
-    measured = ("validation", "test", "segments", "diversity")
+    measured = ("validation", "test", "segments", "baseline", "diversity", "whatif_agreement")
     return schemas.AboutService(
         artifact=artifact_id(recommender),
         **{name: getattr(about, name) for name in (*same, *measured)},
+        accuracy=summarize_accuracy(about),
         supports_whatif=artifact.supports_whatif,
         words={"user": words.user, "bundle": words.bundle, "item": words.item},
         card=artifact.card,

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from clbr.data.pairs import Relation
-from clbr.inference.answers import Answer, Kind
+from clbr.evaluation.protocol import BestBaseline
+from clbr.inference.answers import Accuracy, Answer, Kind
 from clbr.inference.audience import MAX_USERS
 from clbr.inference.explain import BUDGET
 from clbr.service.limits import AtMost, Limits, default
@@ -23,6 +24,7 @@ Filter = Annotated[list[Id], AtMost("filter")]
 Pair = Annotated[tuple[Id, Id], Field(strict=False)]  # JSON has lists only
 Pairs = Annotated[list[Pair], AtMost("edits")]
 Diversity = Annotated[float, Field(ge=0, le=1, description="0: by score; up to 1: bundles that share fewer items")]
+MaxUsers = Annotated[int, AtMost("max_users"), Field(ge=0, description="users listed at most, in each list")]
 KEEP_CHOSEN = "list bundles that the user has chosen, too"
 
 
@@ -54,6 +56,13 @@ class FindRequest(Query):
     kind: Kind
     text: Annotated[str, AtMost("text")] = Field("", examples=["sea"])
     limit: Annotated[int, AtMost("found"), Field(ge=1)] = default("found", 10)
+
+
+class PreviewsRequest(Body):
+    """Bundles of which the first items are wanted."""
+
+    bundles: Annotated[list[Id], AtMost("batch_users")] = Field(examples=[["5", "6"]])
+    items: int = Field(3, ge=0, le=20, description="items of each bundle at most")
 
 
 class SimilarRequest(Query):
@@ -125,9 +134,7 @@ class AudienceRequest(Body):
     swap: Pairs = Field(default=[], description="(old item, new item) pairs", examples=[[]])
     edits: EditsById | None = Field(None, description="edits of anything, in place of the three above")
     k: K = default("k", 20)
-    max_users: Annotated[int, AtMost("max_users"), Field(ge=0, description="users listed at most, of each kind")] = (
-        default("max_users", MAX_USERS)
-    )
+    max_users: MaxUsers = default("max_users", MAX_USERS)
 
     def arguments(self) -> dict[str, Any]:
         """With the edits as plain values."""
@@ -139,6 +146,7 @@ class NewBundleRequest(Body):
 
     items: Annotated[list[Id], AtMost("edits")] = Field(min_length=1, examples=[["3", "7"]])
     k: K = default("k", 20)
+    max_users: MaxUsers = default("max_users", MAX_USERS)
 
 
 class ExplainRequest(Body):
@@ -181,6 +189,9 @@ class AboutService(Answer):
     validation: dict[str, float]
     test: dict[str, float]
     segments: dict[str, dict[str, float]]
+    baseline: BestBaseline | None = Field(description="the best baseline on validation, with its test metrics")
+    accuracy: Accuracy = Field(description="the test metrics beside those of the baseline, in sentences")
+    whatif_agreement: float | None = Field(description="measured agreement of what-if answers with retraining")
     diversity: dict[str, dict[str, float]]
     card: str
     caveat: str

@@ -1,18 +1,21 @@
 // The audience of a bundle: how many users have it among their first k, before and now, and who enters and leaves.
 
+import { certainty } from "/page/certainty.js";
 import { button, fill, h, updateList } from "/page/dom.js";
-import { linkTo, unedited } from "/page/state.js";
-import { capitalize, count, formatNumber, label, plural, segmentLabel } from "/page/words.js";
+import { nameOf, repeated } from "/page/names.js";
+import { capitalize, count, formatNumber, plural, segmentLabel } from "/page/words.js";
 
 const SHOWN = 12; // users, until "Show more" is used
+const LISTED = 200; // users at most, then
+const FEW = 10; // users: a bar for fewer would make a difference of one look large
 
 export function audienceChart() {
-  const [heading, large, detail] = [h("h3"), h("p.large"), h("p.detail")];
+  const [heading, large, detail, sure] = [h("h3"), h("p.large"), h("p.detail"), certainty()];
   const legend = h("p.legend.muted", { "aria-hidden": "true" },
     h("span.before", {}, "before"), h("span.after", {}, "now"));
   const bars = h("ul.bars");
-  const [entered, left] = [userList("enter"), userList("leave")];
-  const element = h("div.audience", { hidden: true }, heading, large, detail, legend, bars,
+  const [entered, left] = [userList(), userList()];
+  const element = h("div.audience", { hidden: true }, heading, large, detail, sure, legend, bars,
     h("div.people", {}, entered.element, left.element));
 
   /** Shows an answer; `summary` is the change in words, null without edits. */
@@ -23,11 +26,12 @@ export function audienceChart() {
     const before = answer.before !== answer.after && [h("s", {}, formatNumber(answer.before)), " → "];
     fill(large, h("strong", {}, before, formatNumber(answer.after)), ` of ${count(answer.users, "user")}`);
     detail.textContent = summary ?? `Remove, add or swap ${plural("item")} to see who enters and leaves.`;
-    legend.hidden = !changed;
+    sure.hidden = !changed;
     bars.classList.toggle("changed", changed);
-    drawBars(bars, Object.entries(answer.segments));
-    entered.show(answer.entered, answer.entered_count, changed);
-    left.show(answer.left, answer.left_count, changed);
+    const few = drawBars(bars, Object.entries(answer.segments));
+    legend.hidden = !changed || few;
+    entered.show(answer.entered, changed ? answer.entered_count : 0, conjugate(answer.entered_count, "enter"));
+    left.show(answer.left, changed ? answer.left_count : 0, conjugate(answer.left_count, "leave"));
   }
   return { element, show };
 }
@@ -46,9 +50,10 @@ function conjugate(number, verb) {
   return `${formatNumber(number)} ${verb}${number === 1 ? "s" : ""}`;
 }
 
-/** Two bars a segment, before and now; the bars are reused, so that they grow and shrink. */
+/** Two bars a segment, before and now, reused so that they grow and shrink; true if there are numbers instead. */
 function drawBars(list, segments) {
   const most = Math.max(1, ...segments.flatMap(([, segment]) => [segment.before, segment.after]));
+  list.classList.toggle("few", most < FEW);
   updateList(list, segments, ([name]) => name, makeBars, (element, [name, segment]) => {
     const [caption, before, after] = element.children;
     fill(caption, h("span", {}, capitalize(segmentLabel(name))), " ",
@@ -56,10 +61,11 @@ function drawBars(list, segments) {
     setBar(before, segment.before, most, "before");
     setBar(after, segment.after, most, "now");
   });
+  return most < FEW;
 }
 
 function makeBars() {
-  const bar = (name) => h(name, {}, h("i"), h("b"), h("span.hidden"));
+  const bar = (name) => h(name, {}, h("i"), h("b"), h("span.when"));
   return h("li", {}, h("p.bar-label"), bar("div.bar.before"), bar("div.bar.after"));
 }
 
@@ -70,30 +76,35 @@ function setBar(bar, value, most, when) {
   words.textContent = ` ${when}`;
 }
 
-/** The users who enter, or who leave. */
-function userList(verb) {
+/** Users as links, the first ones until "Show more" is used. */
+export function userList() {
   let [nodes, unlisted] = [[], 0];
   const [heading, list] = [h("h4"), h("ul.names")];
-  const more = button("button.muted.more", showAll);
+  const more = button("button.muted.more", showMore);
   const element = h("div", { hidden: true }, heading, list, more);
 
-  function show(listed, number, changed) {
-    [nodes, unlisted] = [listed, number - listed.length];
-    element.hidden = !changed || number === 0;
-    heading.textContent = conjugate(number, verb);
-    fill(list, nodes.slice(0, SHOWN).map(userLink));
+  /** Shows users of `number` in all; nothing if that is 0. */
+  function show(given, number, title) {
+    nodes = given.slice(0, LISTED);
+    unlisted = number - nodes.length;
+    element.hidden = number === 0;
+    heading.textContent = title;
+    fill(list, links().slice(0, SHOWN));
     more.hidden = nodes.length <= SHOWN;
     more.textContent = `Show ${formatNumber(nodes.length - SHOWN)} more`;
   }
 
-  function showAll() {
-    fill(list, nodes.map(userLink), unlisted > 0 && h("li.muted", {}, `and ${count(unlisted, "user")} more`));
+  function showMore() {
+    fill(list, links(), unlisted > 0 && h("li.muted", {}, `and ${count(unlisted, "user")} more`));
     more.hidden = true;
     list.children[SHOWN].firstElementChild.focus();
   }
-  return { element, show };
-}
 
-function userLink(node) {
-  return h("li", {}, h("a", { href: linkTo("users", unedited("users", node.id)) }, label("user", node)));
+  function links() {
+    const again = repeated("user", nodes);
+    return nodes.map((node) => h("li", {}, nameOf("user", node),
+      again.has(node.id) && node.name && h("span.id.muted", {}, ` ${node.id}`),
+      node.rank && h("span.muted", {}, ` rank ${formatNumber(node.rank)}`)));
+  }
+  return { element, show };
 }

@@ -6,7 +6,7 @@ import { announce, busy, fill, h } from "/page/dom.js";
 import { editableList } from "/page/editable_list.js";
 import { attempt } from "/page/errors.js";
 import { editsOf, isEdited, state } from "/page/state.js";
-import { caveatNote, discardActions, noWhatif, subjectHeading, subjectTab, summaryBar } from "/page/subject_tab.js";
+import { discardActions, noWhatif, subjectHeading, subjectTab, summaryBar } from "/page/subject_tab.js";
 import { suggestions } from "/page/suggestions.js";
 import { toolbar } from "/page/toolbar.js";
 import { capitalize, count, label, plural, translate, word } from "/page/words.js";
@@ -27,14 +27,14 @@ function bundleView(body, bundle, about, reload) {
   });
   const chart = audienceChart();
   const swaps = suggestions(bundle);
-  const [error, warnings, caveat, brief] = [h("div"), h("div"), caveatNote(), summaryBar(chart.element)];
+  const [error, warnings, brief] = [h("div"), h("div"), summaryBar(chart.element)];
   fill(body, subjectHeading(name, bundle, `Chosen by ${count(bundle.chosen_by, "user")}`),
     about.supports_whatif ? bar.element : noWhatif(about),
     h("div.columns", {},
       h("section.card", { "aria-label": "Contents" }, contents.element),
       about.supports_whatif && h("section.card.main", { "aria-label": "Audience" },
         error, warnings, chart.element, swaps.element)),
-    brief.element, caveat.element);
+    brief.element);
 
   async function show(subject, signal) {
     bar.show();
@@ -48,7 +48,6 @@ function bundleView(body, bundle, about, reload) {
       fill(warnings, answer.warnings.map((warning) => h("p.warning", {}, translate(warning))));
       const words = isEdited(subject) ? summarize(answer) : null;
       chart.show(answer, words);
-      caveat.show(answer.caveat);
       brief.show(words);
       if (words) announce(words);
     }, reload, discardActions("bundles", subject));

@@ -2,8 +2,9 @@
 
 import { announce, button, fill, h, icon, iconButton, updateList } from "/page/dom.js";
 import { lookUp } from "/page/lookup.js";
+import { describe, fullLabel, repeated, showPreviews, updateId } from "/page/names.js";
 import { searchBox } from "/page/search.js";
-import { change, editStatus, linkTo, state, unedited, withAdded, withRemoved } from "/page/state.js";
+import { change, editStatus, state, withAdded, withRemoved } from "/page/state.js";
 import { formatNumber, label, withArticle } from "/page/words.js";
 
 const SHOWN = 8; // until "Show all" is used
@@ -33,19 +34,22 @@ export function editableList(config) {
     signal.throwIfAborted(); // the edits may have changed meanwhile
     others = found;
     draw();
+    await showPreviews(list, signal);
   }
 
   function showAll() {
     all = true;
     draw();
+    showPreviews(list);
     list.children[others.length + SHOWN].querySelector("button, a")?.focus(); // the button is hidden now
   }
 
   function draw() {
     const shown = nodes.filter((node, at) => all || at < SHOWN || editor.status(node) !== "unchanged");
     const hadFocus = list.contains(document.activeElement);
-    updateList(list, [...others, ...shown], (node) => node.id, (node) => makeRow(kind, node),
-      (row, node) => updateRow(row, node, editor, config));
+    const again = repeated(kind, [...others, ...nodes]);
+    updateList(list, [...others, ...shown], (node) => node.id, (node) => makeRow(kind, node, again),
+      (row, node) => updateRow(row, node, editor, config, again));
     if (hadFocus && !list.contains(document.activeElement)) adder.input.focus(); // its row was removed
     fill(heading, title, " ", h("span.muted", {}, formatNumber(nodes.length)));
     empty.hidden = nodes.length + others.length > 0;
@@ -94,19 +98,17 @@ function makeEditor({ tab, kind }, inData) {
   };
 }
 
-function makeRow(kind, node) {
-  const name = kind === "bundle" && !node.unknown
-    ? h("a.name", { href: linkTo("bundles", unedited("bundles", node.id)) }, label(kind, node))
-    : h("span.name", {}, label(kind, node));
-  return h("li", {}, h("div.node", {}, name, h("span.status"), h("span.buttons")));
+function makeRow(kind, node, again) {
+  return h("li", {}, h("div.node", {}, describe(kind, node, again), h("span.status"), h("span.buttons")));
 }
 
-function updateRow(row, node, editor, { editable, swappable }) {
+function updateRow(row, node, editor, { editable, swappable }, again) {
   const status = editor.status(node);
+  updateId(row, node, again);
   row.className = status === "missing" ? "removed" : status;
   row.querySelector(".status").textContent = statusText(status, node);
   if (!editable) return;
-  const name = label(editor.kind, node);
+  const name = fullLabel(editor.kind, node, again);
   const buttons = row.querySelector(".buttons");
   if (!buttons.children.length) {
     fill(buttons,

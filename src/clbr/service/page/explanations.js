@@ -1,12 +1,15 @@
 // Explanations: why a bundle is in a user's list, or what would bring it there. One click tries the answer.
 
 import { latest, post } from "/page/api.js";
+import { certainty } from "/page/certainty.js";
 import { announce, busy, button, fill, h, iconButton } from "/page/dom.js";
 import { attempt } from "/page/errors.js";
+import { nameOf } from "/page/names.js";
 import { change, isEdited, open as openSubject, state, unedited, withAdded, withRemoved } from "/page/state.js";
 import { formatNumber, label, plural, word } from "/page/words.js";
 
 const APPLY = { why: "Remove and see", history: "Add and see", contents: "Open with these swaps" };
+const CHANGE = { history: "addition", contents: "swap" };
 const BUDGET = 100; // sets of edits that are tried at first
 
 /** The open explanations of a user, at most one in an element; the service allows `maxBudget` tries. */
@@ -81,7 +84,7 @@ function explanationPanel({ user, bundle, maxBudget, close }) {
     const askButton = (words, ...how) => button("button", () => ask(...how), {}, words);
     const of = question === "contents" ? "contents" : "history";
     return h("div.row", {},
-      answer.found && applyButton(answer, close),
+      applyButton(answer, close),
       outOfBudget && tried < maxBudget && askButton("Try longer", of, maxBudget),
       question === "history" && askButton(`Or change what is in this ${word("bundle")}`, "contents"),
       question === "contents" && askButton("Or change the history", "history"));
@@ -95,15 +98,22 @@ function answerText(answer, edited, canTryMore) {
   const rank = ` has rank ${formatNumber(answer.rank)}`;
   return [
     h("p", {}, edited && "Without your changes, ", name, rank, restOfSentence(answer, canTryMore)),
+    answer.out_of_reach && nearestList(answer),
     editList(answer),
+    bestEdits(answer) && certainty(),
     edited && h("p.muted", {}, "This is about the history without your changes",
-      answer.evidence.length > 0 && "; trying it replaces your changes", "."),
+      bestEdits(answer)?.evidence.length > 0 && "; trying it replaces your changes", "."),
   ];
 }
 
 /** The sentence after the rank. */
 function restOfSentence(answer, canTryMore) {
   const { question, k, evidence, swaps, tried } = answer;
+  if (answer.out_of_reach) {
+    const needed = changes(question, evidence.length + swaps.length);
+    return ` and is out of reach: ${answer.found ? `it would take ${needed} to come` : "nothing that was tried brings it"} `
+      + `among the first ${k}.`;
+  }
   if (answer.found) {
     const after = `to rank ${formatNumber(answer.rank_after)}`;
     if (question === "why") {
@@ -120,29 +130,54 @@ function restOfSentence(answer, canTryMore) {
   }
   if (answer.out_of_budget) return `. No answer in ${tried} tries${canTryMore ? "; more tries may find one." : "."}`;
   if (question === "why") return ` whatever the history is: without any of it, it stays among the first ${k}.`;
+  if (tried === 0) return `, and there is no ${word("item")} in it to swap.`;
   return `, and nothing that was tried brings it among the first ${k}.`;
 }
 
+/** "1 addition", "3 swaps". */
+function changes(question, number) {
+  return `${formatNumber(number)} ${CHANGE[question]}${number === 1 ? "" : "s"}`;
+}
+
+/** How near a few edits come to bringing a bundle in. */
+function nearestList({ question, nearest }) {
+  if (!nearest.length) return h("p", {}, `No few ${CHANGE[question]}s that were tried bring it nearer.`);
+  return h("div.nearest", {},
+    h("p", {}, "How near the most promising come:"),
+    h("ul.evidence", {}, nearest.map(({ edits, rank }) => (
+      h("li", {}, `${changes(question, edits)}: rank ${formatNumber(rank)}`)))),
+    h("p", {}, nearest.at(-1).edits === 1 ? "This is it:" : `These are the ${nearest.at(-1).edits}:`));
+}
+
+/** The edits to show and to try: those that were found, or the nearest if the bundle is out of reach; or null. */
+function bestEdits(answer) {
+  if (answer.out_of_reach) return answer.nearest.at(-1) ?? null;
+  return answer.found ? answer : null;
+}
+
 function editList(answer) {
-  if (!answer.found) return null;
+  const best = bestEdits(answer);
+  if (!best) return null;
   const swap = ({ old, new: other }) => h("li", {}, h("s", {}, label("item", old)), " → ", label("item", other));
-  const node = (found) => h("li", {}, label(found.kind, found), " ", h("span.muted", {}, word(found.kind)));
-  return h("ul.evidence", {}, answer.question === "contents" ? answer.swaps.map(swap) : answer.evidence.map(node));
+  const node = (found) => h("li", {}, nameOf(found.kind, found), " ", h("span.muted", {}, word(found.kind)));
+  return h("ul.evidence", {}, answer.question === "contents" ? best.swaps.map(swap) : best.evidence.map(node));
 }
 
 /** Applies the answer. It is about the data without the edits, so it replaces them. */
 function applyButton(answer, close) {
+  const best = bestEdits(answer);
+  if (!best) return null;
   const apply = () => {
     close();
-    if (answer.question === "contents") return openSubject("bundles", withSwaps(answer));
+    if (answer.question === "contents") return openSubject("bundles", withSwaps(answer.bundle, best.swaps));
     const edit = answer.question === "why" ? withRemoved : withAdded;
     const start = unedited("users", answer.user.id);
-    return change("users", answer.evidence.reduce((subject, node) => edit(subject, node.kind, node.id), start));
+    return change("users", best.evidence.reduce((subject, node) => edit(subject, node.kind, node.id), start));
   };
   return button("button.primary", apply, {}, APPLY[answer.question]);
 }
 
-function withSwaps({ bundle, swaps }) {
+function withSwaps(bundle, swaps) {
   return swaps.reduce(
     (subject, swap) => withAdded(withRemoved(subject, "item", swap.old.id), "item", swap.new.id),
     unedited("bundles", bundle.id),

@@ -2,7 +2,9 @@
 
 import { connect, get } from "/page/api.js";
 import { bundleTab } from "/page/bundle_tab.js";
+import { setAgreement } from "/page/certainty.js";
 import { announce, button, fill, h } from "/page/dom.js";
+import { draftsTab } from "/page/drafts_tab.js";
 import { attempt } from "/page/errors.js";
 import { modelTab } from "/page/model_tab.js";
 import { onChange, openTab, readLink, state } from "/page/state.js";
@@ -32,23 +34,29 @@ function start() {
 function build(about) {
   artifact ??= about.artifact;
   setWords(about.words);
+  setAgreement(about.whatif_agreement);
   Object.assign(state, { maxK: about.limits.k, maxEdits: about.limits.edits });
   document.getElementById("data").textContent = about.data;
   const panel = () => h("div.panel");
-  const panels = { users: panel(), bundles: panel(), model: panel() };
+  const panels = { users: panel(), bundles: panel(), drafts: panel(), model: panel() };
+  const footer = document.getElementById("caveat");
+  footer.textContent = about.caveat;
   content.append(...Object.values(panels));
   const bar = tabBar(document.getElementById("tabs"), [
     ["users", capitalize(plural("user")), panels.users],
     ["bundles", `${capitalize(word("bundle"))} studio`, panels.bundles],
+    ["drafts", `New ${word("bundle")}`, panels.drafts],
     ["model", "Model", panels.model],
   ]);
   tabs = {
     users: userTab(panels.users, about),
     bundles: bundleTab(panels.bundles, about),
+    drafts: draftsTab(panels.drafts, about),
     model: modelTab(panels.model, about),
   };
   onChange(async () => {
     bar.show();
+    footer.hidden = state.tab === "model" && about.card.includes(about.caveat); // it is shown there already
     showOmitted();
     const { tab } = state;
     await tabs[tab].show();

@@ -1,14 +1,11 @@
-// The third tab: how good the model is and for whom, its metrics, and its model card.
+// The last tab: how good the model is and for whom, its metrics, and its model card.
 
 import { post } from "/page/api.js";
 import { button, fill, h } from "/page/dom.js";
 import { markdown } from "/page/markdown.js";
-import { capitalize, count, formatNumber, plural, segmentLabel } from "/page/words.js";
+import { capitalize, count, formatNumber, plural, segmentLabel, translate } from "/page/words.js";
 
-/** What every what-if answer cannot say; nothing for a model that answers none. */
-function caveat(about) {
-  return about.caveat ? [h("h3", {}, "Caveat of what-if answers"), h("p", {}, about.caveat)] : null;
-}
+const RECALL = "recall@20";
 
 /** Fills the panel, once. */
 export function modelTab(panel, about) {
@@ -17,42 +14,43 @@ export function modelTab(panel, about) {
       h("h2", {}, "How good it is"), headline(about), metrics(about), reportButton(about),
       h("h3", {}, "What is here"), facts(about)),
     h("article.card.main", { "aria-label": "Model card" },
-      markdown(about.card, 2), caveat(about))));
+      markdown(about.card, 2))));
   return { show() {}, title: () => null };
 }
 
+/** What was measured, in the service's sentences, and bars beside each other; no bars for figures without meaning. */
 function headline(about) {
-  const recall = about.test["recall@20"];
-  if (recall === undefined) return h("p", {}, "Not known: there were no test pairs to measure it on.");
-  const segments = Object.entries(about.segments);
-  const users = segments.reduce((sum, [, segment]) => sum + segment.users, 0);
-  return h("div", {},
-    h("p.large", {}, h("strong", {}, percent(recall)), ` of the ${plural("bundle")} chosen later`),
-    h("p.detail", {}, "were among the first 20 that the model recommended. "
-      + `Measured on ${count(users, "user")} whose later choices were not used in training.`),
-    h("ul.bars", {}, segments.map(([name, segment]) => recallBar(name, segment))));
+  const { verdict, sentences } = about.accuracy;
+  const warns = verdict === "leak" || verdict === "below";
+  const text = h(warns ? "p.warning" : "p.detail", {}, translate(sentences.join(" ")));
+  const recall = about.test[RECALL];
+  if (recall === undefined || verdict === "leak") return text;
+  return h("div", {}, text,
+    h("ul.bars", {},
+      recallBar(`This model: ${about.model}`, "", recall),
+      about.baseline && recallBar(`Simple rule: ${about.baseline.name}`, "", about.baseline.means[RECALL], "before")),
+    h("h3", {}, `By how many ${plural("bundle")} they have chosen`),
+    h("ul.bars", {}, Object.entries(about.segments).map(([name, segment]) => (
+      recallBar(capitalize(segmentLabel(name)), count(segment.users, "user"), segment[RECALL])))));
 }
 
-function percent(value) {
-  return `${(100 * value).toFixed(0)} %`;
-}
-
-function recallBar(name, segment) {
-  const recall = segment["recall@20"];
+function recallBar(caption, detail, recall, sort = "after") {
   const bar = h("i");
   bar.style.width = `calc(${recall} * (100% - 4rem))`;
   return h("li", {},
-    h("p.bar-label", {}, capitalize(segmentLabel(name)), " ", h("span.muted", {}, count(segment.users, "user"))),
-    h("div.bar.after", {}, bar, h("b", {}, percent(recall))));
+    h("p.bar-label", {}, caption, " ", h("span.muted", {}, detail)),
+    h(`div.bar.${sort}`, {}, bar, h("b", {}, `${(100 * recall).toFixed(1)} %`)));
 }
 
 function metrics(about) {
   const names = [...new Set([...Object.keys(about.validation), ...Object.keys(about.test)])];
   if (!names.length) return null;
-  const head = ["Metric", "Validation", "Test"].map((name) => h("th", { scope: "col" }, name));
+  const rule = about.baseline?.means ?? {};
+  const head = ["Metric", "Validation", "Test", about.baseline && "Simple rule, test"].filter(Boolean).map((name) => h("th", { scope: "col" }, name));
   const cell = (value) => h("td", {}, value === undefined ? "–" : (100 * value).toFixed(2));
   const row = (name) => h("tr", {},
-    h("th", { scope: "row" }, name), cell(about.validation[name]), cell(about.test[name]));
+    h("th", { scope: "row" }, name), cell(about.validation[name]), cell(about.test[name]),
+    about.baseline && cell(rule[name]));
   return h("div", {},
     h("h3", {}, "Metrics"),
     h("p.muted", {}, `In percent, ranking all ${plural("bundle")}. `

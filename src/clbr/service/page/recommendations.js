@@ -1,8 +1,8 @@
 // A user's list: the rank of each bundle, how it moved, and a button that asks why it is there.
 
 import { button, fill, h, svg, updateList } from "/page/dom.js";
-import { linkTo, unedited } from "/page/state.js";
-import { label, plural } from "/page/words.js";
+import { describe, fullLabel, repeated, updateId } from "/page/names.js";
+import { plural } from "/page/words.js";
 
 const STUB = 16; // pixels: the line of a bundle that leaves the list
 const ANIMATION = { duration: 480, easing: "cubic-bezier(.2, .7, .2, 1)" };
@@ -29,9 +29,11 @@ export function recommendationList(explain) {
   function show(moves, changed, k) {
     shown = moves;
     const focused = element.contains(document.activeElement) && document.activeElement.closest("li")?.dataset.key;
+    const again = repeated("bundle", moves);
     animateRows([ranked, gone], () => {
-      const make = (move) => makeRow(move, explain);
-      const draw = (list, part) => updateList(list, part, (move) => move.id, make, updateRow);
+      const make = (move) => makeRow(move, again, explain);
+      const update = (row, move) => updateRow(row, move, again);
+      const draw = (list, part) => updateList(list, part, (move) => move.id, make, update);
       draw(ranked, moves.filter((move) => move.rank_after !== null));
       draw(gone, moves.filter((move) => move.rank_after === null));
       goneSection.hidden = !gone.children.length;
@@ -55,16 +57,16 @@ function direction({ rank_before: before, rank_after: after }) {
   return after === before ? "same" : after < before ? "up" : "down";
 }
 
-function makeRow(move, explain) {
-  const name = h("a.name", { href: linkTo("bundles", unedited("bundles", move.id)) }, label("bundle", move));
+function makeRow(move, again, explain) {
   const onclick = (event) => explain(move, event.currentTarget.closest("li"), event.currentTarget);
-  const properties = { "aria-label": `Why ${label("bundle", move)}?`, "aria-expanded": "false" };
+  const properties = { "aria-label": `Why ${fullLabel("bundle", move, again)}?`, "aria-expanded": "false" };
   const why = explain && button("button.muted.why", onclick, properties, "Why?");
-  return h("li", {}, h("div.ranked-row", {}, h("span.rank"), h("span.move"), name, why));
+  return h("li", {}, h("div.ranked-row", {}, h("span.rank"), h("span.move"), describe("bundle", move, again), why));
 }
 
-function updateRow(row, move) {
+function updateRow(row, move, again) {
   const moved = direction(move);
+  updateId(row, move, again);
   row.className = moved;
   row.querySelector(".rank").textContent = move.rank_after ?? "";
   const by = Math.abs((move.rank_after ?? 0) - (move.rank_before ?? 0));

@@ -4,8 +4,9 @@ import { get, latest } from "/page/api.js";
 import { announce, fill, h } from "/page/dom.js";
 import { attempt } from "/page/errors.js";
 import { remember } from "/page/lookup.js";
+import { fullLabel, previewLine, repeated, showPreviews } from "/page/names.js";
 import { MAX_TEXT } from "/page/state.js";
-import { capitalize, count, formatNumber, label, plural } from "/page/words.js";
+import { capitalize, count, formatNumber, plural } from "/page/words.js";
 
 const PAUSE = 150; // milliseconds without a keystroke before a request
 const SHOWN = 8;
@@ -34,17 +35,18 @@ export function searchBox(config) {
     const done = await attempt(message, async () => {
       const answer = await get("/find", { kind, text, limit: SHOWN }, signal);
       answer.found.forEach((node) => remember(kind, node));
-      show(text, answer);
+      show(text, answer, signal);
     }, () => { input.focus(); find(); });
     if (!done && !signal.aborted) open(null, [], true); // the error is in the message
     return done;
   }
 
-  function show(text, answer) {
+  function show(text, answer, signal) {
     const words = remainder(kind, answer);
     fill(message, h("p", {}, words));
     open(text, answer.found.map((node) => ({ ...node, reason: unavailable(node.id) })), words !== "");
     announce(answer.found.length === 0 ? `No ${plural(kind)} found` : `${count(answer.total, kind)} found`);
+    showPreviews(options.element, signal);
   }
 
   function open(text, nodes, hasMessage) {
@@ -122,18 +124,20 @@ function optionList(input, kind, pick) {
   /** Shows the nodes found for a text; one with a `reason` cannot be chosen. */
   function show(found, text = "") {
     nodes = found;
-    fill(element, nodes.map((node, at) => option(node, at, text)));
+    const again = repeated(kind, nodes);
+    fill(element, nodes.map((node, at) => option(node, at, text, again)));
     element.hidden = nodes.length === 0;
     input.setAttribute("aria-expanded", String(nodes.length > 0));
     activate(nodes.findIndex((node) => !node.reason));
   }
 
-  function option(node, at, text) {
+  function option(node, at, text, again) {
     return h("li", {
       role: "option", id: `${input.id}-${at}`, "aria-selected": "false", "aria-disabled": node.reason ? "true" : null,
       onclick: () => { if (!node.reason) pick(node); },
       onmousemove: () => activate(at),
-    }, h("span.name", {}, highlight(label(kind, node), text)), h("span.muted", {}, node.reason ?? size(kind, node)));
+    }, h("span.name", {}, highlight(fullLabel(kind, node, again), text)),
+    h("span.muted", {}, node.reason ?? size(kind, node)), kind === "bundle" && previewLine(node.id));
   }
 
   function activate(at) {
@@ -161,7 +165,8 @@ function optionList(input, kind, pick) {
   return { element, show, move, pickActive };
 }
 
-function size(kind, node) {
+/** How large a node is, in words. */
+export function size(kind, node) {
   if (kind === "user") return node.size === 1 ? "1 choice" : `${formatNumber(node.size)} choices`;
   return kind === "bundle" ? count(node.size, "item") : `in ${count(node.size, "bundle")}`;
 }

@@ -1,11 +1,13 @@
-// The state of the page: the open tab, the user or bundle of each tab with its edits, undo, redo, and the link.
+// The state of the page: the open tab, the subject of each tab with its edits, undo, redo, and the link.
 
 const EDITS = {
   users: ["add_bundles", "drop_bundles", "add_items", "drop_items"],
   bundles: ["add_items", "drop_items"],
+  drafts: ["a", "b"], // the items of two new bundles
 };
 const KIND = { users: "user", bundles: "bundle" };
-const TABS = ["users", "bundles", "model"];
+const TABS = ["users", "bundles", "drafts", "model"];
+const DRAFTS = "drafts"; // the id of the only subject of its tab, which no link needs
 const UNDO_STEPS = 200;
 export const MAX_TEXT = 200; // characters of an id or a search text that the service accepts
 
@@ -17,15 +19,15 @@ export const state = {
   maxK: 100,
   maxEdits: 200, // of each sort in one request
   omitted: 0, // edits of the link beyond that
-  subjects: { users: emptyTimeline("users"), bundles: emptyTimeline("bundles") },
+  subjects: { users: emptyTimeline("users"), bundles: emptyTimeline("bundles"), drafts: emptyTimeline("drafts") },
 };
 
 function emptyTimeline(tab) {
   return { now: unedited(tab), past: [], future: [] };
 }
 
-/** A subject: a user or a bundle by id, without edits. Without an id nothing is chosen. */
-export function unedited(tab, id = null) {
+/** A subject: a user or a bundle by id, or the drafts, without edits. Without an id nothing is chosen. */
+export function unedited(tab, id = tab === DRAFTS ? DRAFTS : null) {
   return { id, ...Object.fromEntries(EDITS[tab].map((name) => [name, []])) };
 }
 
@@ -131,7 +133,7 @@ function publish(navigates) {
 export function linkTo(tab, subject, k = null) {
   const params = new URLSearchParams({ tab });
   if (subject?.id != null) {
-    params.set(KIND[tab], subject.id);
+    if (KIND[tab]) params.set(KIND[tab], subject.id);
     EDITS[tab].forEach((name) => subject[name].forEach((id) => params.append(name, id)));
   }
   if (tab !== "model" && k !== null) params.set("k", k);
@@ -156,7 +158,7 @@ export function readLink(hash = location.hash) {
 
 /** The subject of a link with as many edits as one request may have, and the number of edits left out. */
 function parseSubject(params, tab) {
-  const subject = unedited(tab, params.get(KIND[tab]) || null);
+  const subject = KIND[tab] ? unedited(tab, params.get(KIND[tab]) || null) : unedited(tab);
   let omitted = 0;
   for (const name of subject.id === null ? [] : EDITS[tab]) {
     const ids = [...new Set(params.getAll(name))].filter(Boolean);

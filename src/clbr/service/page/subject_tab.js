@@ -3,9 +3,10 @@
 import { get, latest } from "/page/api.js";
 import { busy, button, fill, h } from "/page/dom.js";
 import { attempt, ServiceError, unknownNode } from "/page/errors.js";
-import { searchBox } from "/page/search.js";
+import { describe, repeated, showPreviews } from "/page/names.js";
+import { searchBox, size } from "/page/search.js";
 import { change, isEdited, state, unedited } from "/page/state.js";
-import { capitalize, label, plural, withArticle, word } from "/page/words.js";
+import { capitalize, plural, withArticle, word } from "/page/words.js";
 
 const EXAMPLES = 8;
 
@@ -32,7 +33,7 @@ export function subjectTab(panel, { tab, kind, question, makeView }) {
     const signal = nextSignal();
     if (now.id === null) {
       leaveView();
-      return showExamples(body, kind, question, choose, signal);
+      return showExamples(body, kind, question, signal);
     }
     const actions = [[`Choose another ${word(kind)}`, () => change(tab, unedited(tab))]];
     return attempt(body, async () => {
@@ -60,7 +61,7 @@ async function find(kind, id, signal) {
 }
 
 /** Nothing is chosen yet: offers the nodes with the most edges. */
-function showExamples(body, kind, question, choose, signal) {
+function showExamples(body, kind, question, signal) {
   const examples = h("ul.examples");
   const which = kind === "user" ? "most active" : "largest";
   fill(body, h("section.empty", {},
@@ -69,8 +70,10 @@ function showExamples(body, kind, question, choose, signal) {
     examples));
   return attempt(examples, async () => {
     const { found } = await get("/find", { kind, text: "", limit: EXAMPLES }, signal);
-    fill(examples, found.map((node) => h("li", {}, button("button", () => choose(node), {}, label(kind, node)))));
-  }, () => showExamples(body, kind, question, choose, signal));
+    const again = repeated(kind, found);
+    fill(examples, found.map((node) => h("li", {}, describe(kind, node, again), h("span.muted", {}, size(kind, node)))));
+    await showPreviews(examples, signal);
+  }, () => showExamples(body, kind, question, signal));
 }
 
 /** The heading of a view. */
@@ -84,17 +87,6 @@ export function discardActions(tab, subject) {
   return isEdited(subject) ? [["Discard all changes", () => change(tab, unedited(tab, subject.id))]] : [];
 }
 
-/** The caveat of an answer, folded. */
-export function caveatNote() {
-  const text = h("p");
-  const element = h("details.caveat", { hidden: true }, h("summary", {}, "Caveat"), text);
-  const show = (caveat) => {
-    element.hidden = !caveat;
-    text.textContent = caveat ?? "";
-  };
-  return { element, show };
-}
-
 /** Says that the model does not support what-if, and why. */
 export function noWhatif(about) {
   return h("p.notice", {},
@@ -105,20 +97,21 @@ export function noWhatif(about) {
 }
 
 /**
- * A bar at the bottom of a narrow screen, where the answer is below the edits: it shows a summary and scrolls to
- * `target`.
+ * A bar at the bottom of a narrow screen, where the answer is above or below the edits: it shows a summary and scrolls
+ * to `target`.
  */
-export function summaryBar(target) {
+export function summaryBar(target, { above = false } = {}) {
   const words = h("span");
   const scroll = () => target.scrollIntoView({ block: "start" });
-  const element = button("button.summary-bar.primary", scroll, { hidden: true }, words, h("span", {}, "See it ↓"));
+  const element = button("button.summary-bar.primary", scroll, { hidden: true },
+    words, h("span", {}, `See it ${above ? "↑" : "↓"}`));
   let [summary, visible] = [null, false];
   const update = () => {
     element.hidden = !summary;
     element.style.visibility = visible ? "hidden" : ""; // it stays in the layout, so that nothing moves under a finger
   };
   new IntersectionObserver(([entry]) => {
-    visible = entry.isIntersecting || entry.boundingClientRect.top < 0;
+    visible = entry.isIntersecting || (entry.boundingClientRect.top < 0) !== above;
     update();
   }).observe(target);
   const show = (text) => {

@@ -1,6 +1,7 @@
 // Suggested swaps: those that would gain a bundle the most users. Computed on request, applied with one click.
 
 import { latest, post } from "/page/api.js";
+import { certainty } from "/page/certainty.js";
 import { announce, busy, button, fill, h } from "/page/dom.js";
 import { attempt } from "/page/errors.js";
 import { change, editsOf, state, withAdded, withRemoved } from "/page/state.js";
@@ -47,25 +48,22 @@ export function suggestions(bundle) {
     fill(body);
     await busy(element, () => attempt(body, async () => {
       const request = { bundle: bundle.id, ...editsOf(now), k: state.k, count: COUNT };
-      const { swaps } = await post("/suggest", request, signal);
+      const { swaps, audience } = await post("/suggest", request, signal);
       const none = `No swap of one ${word("item")} was found that gains ${plural("user")}.`;
-      fill(body, swaps.length ? swapList(swaps, now) : h("p.detail", {}, none));
+      fill(body, swaps.length ? [certainty(), swapList(swaps, audience, now)] : h("p.detail", {}, none));
       announce(swaps.length ? `${swaps.length} swaps found, the best gains ${count(swaps[0].gain, "user")}` : none);
     }, find));
     if (!signal.aborted) setWaiting(false);
   }
 
-  function swapList(swaps, subject) {
-    const most = Math.max(...swaps.map((swap) => swap.gain));
+  function swapList(swaps, audience, subject) {
     return h("ol.swaps", {}, swaps.map((swap) => {
       const [old, other] = [label("item", swap.old), label("item", swap.new)];
       const properties = { "aria-label": `Swap ${old} for ${other}` };
-      const bar = h("i", { "aria-hidden": "true" });
-      bar.style.width = `${4 * swap.gain / most}rem`;
       return h("li", {},
         h("span.swap", {}, h("s", {}, old), " → ", other),
-        h("span.gain", {}, bar, h("strong", {}, `+${formatNumber(swap.gain)}`),
-          h("span.hidden", {}, ` ${word("user", swap.gain)}`)),
+        h("span.gain", {}, h("strong", {}, `${formatNumber(swap.gain)} more`),
+          h("span.muted", {}, ` ${formatNumber(audience)} → ${formatNumber(swap.audience)}`)),
         button("button", () => apply(subject, swap, `${old} swapped for ${other}`), properties, "Swap"));
     }));
   }

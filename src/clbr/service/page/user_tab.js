@@ -1,14 +1,16 @@
 // The first tab: a user, the user's history and recommendations, and what they would be with another history.
 
 import { get, post } from "/page/api.js";
+import { certainty } from "/page/certainty.js";
 import { announce, busy, fill, h } from "/page/dom.js";
 import { editableList } from "/page/editable_list.js";
 import { attempt } from "/page/errors.js";
 import { explanations } from "/page/explanations.js";
+import { showPreviews } from "/page/names.js";
 import { recommendationList, summarize } from "/page/recommendations.js";
 import { searchBox } from "/page/search.js";
 import { editsOf, isEdited, state } from "/page/state.js";
-import { caveatNote, discardActions, noWhatif, subjectHeading, subjectTab, summaryBar } from "/page/subject_tab.js";
+import { discardActions, noWhatif, subjectHeading, subjectTab, summaryBar } from "/page/subject_tab.js";
 import { toolbar } from "/page/toolbar.js";
 import { capitalize, label, plural, segmentLabel, translate, withArticle, word } from "/page/words.js";
 
@@ -29,8 +31,8 @@ function userView(body, user, about, reload) {
     editable: about.supports_whatif,
   }) });
   const groups = [group("bundle", user.bundles), group("item", user.items)];
-  const [heading, summary, warnings, error] = [h("h3"), h("p.detail"), h("div"), h("div")];
-  const [caveat, brief] = [caveatNote(), summaryBar(heading)];
+  const [heading, summary, sure, warnings, error] = [h("h3"), h("p.detail"), certainty(), h("div"), h("div")];
+  const brief = summaryBar(heading, { above: true });
   const list = recommendationList(about.supports_whatif ? explain : null);
   const explained = explanations(user, about.limits.budget);
   const otherExplanation = h("div"); // about a bundle that is not in the list
@@ -43,12 +45,12 @@ function userView(body, user, about, reload) {
   });
   fill(body, subjectHeading(name, user, capitalize(segmentLabel(user.segment))), bar.element,
     !about.supports_whatif && noWhatif(about),
-    h("div.columns", {},
-      h("section.card", { "aria-label": "History" }, groups.map((part) => part.element)),
+    h("div.columns.list-first", {},
       h("section.card.main", { "aria-label": "Recommendations" },
-        h("div.list-head", {}, h("div", {}, heading, summary), other && other.element),
-        otherExplanation, error, warnings, list.element)),
-    brief.element, caveat.element);
+        h("div.list-head", {}, h("div", {}, heading, summary, sure), other && other.element),
+        otherExplanation, error, warnings, list.element),
+      h("section.card", { "aria-label": "History" }, groups.map((part) => part.element))),
+    brief.element);
 
   let shownK = state.k;
 
@@ -74,10 +76,11 @@ function userView(body, user, about, reload) {
       list.show(answer.moves, changed, answer.k);
       explained.show();
       summary.textContent = words ?? (about.supports_whatif ? INVITATION : "");
+      sure.hidden = !changed;
       fill(warnings, answer.warnings.map((warning) => h("p.warning", {}, translate(warning))));
-      caveat.show(answer.caveat);
       brief.show(words);
       if (words) announce(words);
+      await showPreviews(list.element, signal);
     }, reload, discardActions("users", subject));
   }
   return { title: name, show, leave: explained.closeAll };
@@ -91,5 +94,5 @@ function requestWhatif(subject, signal) {
 async function requestList(subject, signal) {
   const { recommended, k } = await get("/recommend", { user: subject.id, k: state.k }, signal);
   const moves = recommended.map((bundle) => ({ ...bundle, rank_before: bundle.rank, rank_after: bundle.rank }));
-  return { moves, k, warnings: [], caveat: null };
+  return { moves, k, warnings: [] };
 }
