@@ -1,10 +1,11 @@
 """Settings of a run: defaults, presets and changes, and which preset is used."""
 
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, World
@@ -12,7 +13,14 @@ from clbr.cli.options import parse_changes
 from clbr.counterfactual.strategy import STRATEGIES
 from clbr.models.base import ClosedForm
 from clbr.models.registry import MODELS, make_model
-from clbr.training.config import PAPER_CONSTRAINT, RunConfig, compose, preset_notes
+from clbr.training.config import (
+    PAPER_CONSTRAINT,
+    RunConfig,
+    compose,
+    default_batch_size,
+    defaults_by_data,
+    preset_notes,
+)
 
 SHIPPED = sorted(path.name.removesuffix(".toml") for path in files("clbr.presets").iterdir() if ".toml" in path.name)
 TRAINED = [name for name, model in MODELS.items() if not issubclass(model, ClosedForm)]
@@ -100,11 +108,25 @@ def test_a_file_whose_views_and_paradigm_disagree_raises(old: str, new: str, tmp
     ("pairs", "size"),
     [(1, 256), (2_915, 256), (8_191, 256), (8_192, 512), (11_666, 512), (32_768, 2048), (10**9, 2048)],
 )
-def test_without_a_preset_the_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, size: int) -> None:
-    assert compose("x", "crosscbr", pairs=pairs).train.batch_size == size
-    assert compose("x", "crosscbr", pairs=pairs, changes={"batch_size": 7}).train.batch_size == 7
-    assert compose("x", "crosscbr", pairs=pairs, preset="youshu").train.batch_size == 2048
+def test_the_default_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, size: int) -> None:
+    assert default_batch_size(pairs) == size
+
+
+def test_defaults_by_data_hold_where_there_is_no_preset(tiny: World) -> None:
+    by_data = defaults_by_data("crosscbr", tiny.dataset)
+    assert by_data == {"batch_size": 256} and defaults_by_data("ease", tiny.dataset) == {}
+    assert compose("x", "crosscbr", by_data=by_data).train.batch_size == 256
+    assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
+    assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048
     assert compose("x", "crosscbr").train.batch_size == 2048
+
+
+def test_a_model_learns_from_cold_bundles_if_held_out_pairs_have_them(tiny: World) -> None:
+    assert defaults_by_data("trilevel", tiny.dataset) == {"batch_size": 256}
+    hidden = np.isin(tiny.dataset.train[:, 1], np.arange(10))
+    cold = replace(tiny.dataset, train=tiny.dataset.train[~hidden])
+    assert defaults_by_data("trilevel", cold) == {"batch_size": 256, "cold_bundles": 0.05}
+    assert compose("x", "trilevel", by_data=defaults_by_data("trilevel", cold)).settings["cold_bundles"] == 0.05
 
 
 def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ class Options:
         expanded = []
         for path, spec in zip(self.specs, specs, strict=True):
             with found_in(path):
-                folder, pairs = str(self.data.resolve()), len(dataset.train)
-                expanded.append(expand(spec, folder, dataset.fingerprint, dataset.name, pairs))
+                folder = str(self.data.resolve())
+                expanded.append(expand(spec, folder, dataset.fingerprint, dataset.name, dataset))
         every = [one for cells in expanded for one in cells]
         where = _parse_where(self.where or [])
         selected = set(map(id, select(every, _names(self.models), _names(self.variants), where)))

@@ -12,7 +12,7 @@ from clbr.cli.options import EvaluatedSplit, MovedData, Threads, parse_changes, 
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
-    from clbr.training.config import RunConfig
+    from clbr.training.config import RunConfig, defaults_by_data
     from clbr.training.loop import Epoch
     from clbr.training.run import Callbacks, Counters
 
@@ -108,7 +108,8 @@ def _start(
 
     use_threads(threads)
     dataset = load(data)
-    config = compose(str(data.resolve()), model, data_name=dataset.name, pairs=len(dataset.train), **options)
+    by_data = defaults_by_data(model, dataset)
+    config = compose(str(data.resolve()), model, data_name=dataset.name, by_data=by_data, **options)
     for note in preset_notes(model, options["preset"], dataset.name, config.paradigm):
         typer.echo(note, err=True)
     for warning in ineffective_edits(config):

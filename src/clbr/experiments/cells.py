@@ -9,12 +9,13 @@ from typing import Any
 
 from clbr.config import Config, nearest
 from clbr.counterfactual.config import ViewsConfig
+from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, found_in
 from clbr.experiments.noise import NO_NOISE, Noise
 from clbr.experiments.spec import SHARE, Point, Spec, Variant
 from clbr.models.base import ClosedForm
 from clbr.models.registry import find_model
-from clbr.training.config import RunConfig, TrainConfig, compose
+from clbr.training.config import RunConfig, TrainConfig, compose, defaults_by_data
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,13 @@ class VariantCell:
         return self.cell.config.model
 
 
-def expand(spec: Spec, data: str, fingerprint: str, data_name: str, pairs: int | None = None) -> list[VariantCell]:
-    """Return every cell of a specification on a data set (its folder, checksum, name and training pairs), by seed."""
+def expand(
+    spec: Spec, data: str, fingerprint: str, data_name: str, dataset: BundleDataset | None = None
+) -> list[VariantCell]:
+    """Return every cell of a specification on a data set (its folder, checksum and name), by seed.
+
+    With `dataset`, the defaults that depend on the data are used.
+    """
     cells = []
     for seed in range(spec.seeds):
         for model in spec.models:
@@ -97,7 +103,7 @@ def expand(spec: Spec, data: str, fingerprint: str, data_name: str, pairs: int |
                             model,
                             preset=spec.preset_of(model, variant),
                             data_name=data_name,
-                            pairs=pairs,
+                            by_data=None if dataset is None else defaults_by_data(model, dataset),
                             changes=changes,
                             seed=seed,
                             paradigm=variant.paradigm,

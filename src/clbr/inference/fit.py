@@ -13,7 +13,7 @@ from clbr.errors import InputError
 from clbr.inference.export import run_artifact
 from clbr.inference.recommender import Recommender
 from clbr.models.registry import DEFAULT_MODEL
-from clbr.training.config import compose, ineffective_edits, preset_notes
+from clbr.training.config import compose, defaults_by_data, ineffective_edits, preset_notes
 from clbr.training.display import training_display
 from clbr.training.loop import Epoch
 from clbr.training.run import Counters, start
@@ -56,7 +56,8 @@ def fit(
     dataset = as_dataset(data)
     source = "" if isinstance(data, BundleDataset) else str(Path(data).resolve())
     chosen: dict[str, Any] = {"preset": preset, "data_name": dataset.name, "paradigm": paradigm}
-    config = compose(source, model, changes=settings, seed=seed, pairs=len(dataset.train), **chosen)
+    by_data = defaults_by_data(model, dataset)
+    config = compose(source, model, by_data=by_data, changes=settings, seed=seed, **chosen)
     for note in [*preset_notes(model, **chosen)[1:], *ineffective_edits(config)]:  # the first only names the preset
         warnings.warn(note, stacklevel=2)
     stopped = False

@@ -1,16 +1,19 @@
 """Settings of a run (model, training, views), the shipped presets, and how both are combined."""
 
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
 from clbr.counterfactual.config import ViewsConfig
 from clbr.counterfactual.strategy import Strategy, find_strategy
+from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.graph.edits import without_effect
 from clbr.models.base import ClosedForm, Encoder
@@ -20,6 +23,8 @@ NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
 STEPS, BATCH_SIZES = 16, (256, 2048)
 """Without a preset an epoch has about so many steps, and a batch between so many pairs. Fitted on simulated worlds."""
+COLD_SHARE, COLD_BUNDLES = 0.05, 0.05
+"""From this share of held-out pairs with unseen bundles on, a model that can learn from cold bundles does so."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -96,16 +101,16 @@ def compose(
     *,
     preset: str | None = None,
     data_name: str = "",
-    pairs: int | None = None,
+    by_data: Mapping[str, Any] | None = None,
     changes: dict[str, Any] | None = None,
     seed: int = 0,
     paradigm: str = "original",
 ) -> RunConfig:
-    """Return the settings of a run: the model's defaults, then the preset, then `changes`.
+    """Return the settings of a run: the model's defaults, then the preset, or else `by_data`, then `changes`.
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
-    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset; then the batch
-    size follows from the number of training `pairs`. Raises `InputError` for unknown names, settings and values.
+    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
+    what `defaults_by_data` gives. Raises `InputError` for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -114,12 +119,12 @@ def compose(
         message = f"preset {name}: its views are those of casr; choose the paradigm casr, or remove its [views]"
         raise InputError(message, "paradigm")
     preset_views = base.views if strategy.config_class and of_casr == (paradigm == "casr") else {}
-    settings, train, views = _sort_settings(preset_views | (changes or {}), model, strategy)
+    by_data = {} if name else dict(by_data or {})
+    settings, train, views = _sort_settings(by_data | preset_views | (changes or {}), model, strategy)
     config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
     checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
-    by_size = {} if name or pairs is None else {"batch_size": default_batch_size(pairs)}
-    config["train"] = _make_train(by_size, base.train | train, model).model_dump(mode="json", exclude_none=True)
+    config["train"] = _make_train(base.train | train, model).model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
         message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
         raise InputError(f"{message}; leave it out, or set objective to bpr", "hard_from", "set")
@@ -154,6 +159,18 @@ def _sort_settings(
     return settings, train, views
 
 
+def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
+    """Return the defaults that depend on a data set; they hold where no preset is used."""
+    found: dict[str, Any] = {}
+    if not issubclass(find_model(model), ClosedForm):
+        found["batch_size"] = default_batch_size(len(dataset.train))
+    if "cold_bundles" in find_model(model).config_class.model_fields:
+        seen = np.isin(np.concatenate([dataset.validation, dataset.test])[:, 1], dataset.train[:, 1])
+        if len(seen) and 1 - seen.mean() >= COLD_SHARE:
+            found["cold_bundles"] = COLD_BUNDLES
+    return found
+
+
 def default_batch_size(pairs: int) -> int:
     """Return the batch size for a number of training pairs: the power of two that gives about STEPS steps an epoch.
 
@@ -163,12 +180,12 @@ def default_batch_size(pairs: int) -> int:
     return max(smallest, min(largest, 1 << (max(1, pairs // STEPS).bit_length() - 1)))
 
 
-def _make_train(by_size: dict[str, Any], train: dict[str, Any], model: str) -> TrainConfig:
-    """Return the training settings: those by the size of the data, the model's defaults, and those given.
+def _make_train(train: dict[str, Any], model: str) -> TrainConfig:
+    """Return the training settings: the model's defaults and those given.
 
     A closed-form model has one epoch and no training setting but the metric.
     """
-    config = TrainConfig.make(by_size | find_model(model).train_defaults | train, "training")
+    config = TrainConfig.make(find_model(model).train_defaults | train, "training")
     if not issubclass(find_model(model), ClosedForm):
         return config
     fixed = TrainConfig(epochs=1, metric=config.metric)

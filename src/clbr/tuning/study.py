@@ -12,7 +12,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError, require
 from clbr.files import lock, read_bytes, write_atomic
-from clbr.training.config import NO_PRESET, Preset, RunConfig, compose, find_preset
+from clbr.training.config import NO_PRESET, Preset, RunConfig, compose, defaults_by_data, find_preset
 from clbr.tuning.spaces import nearby, search_space, with_own
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def make_study_settings(
         model,
         preset=preset,
         data_name=dataset.name,
-        pairs=len(dataset.train),
+        by_data=defaults_by_data(model, dataset),
         changes=changes,
         seed=seed,
         paradigm=paradigm,
