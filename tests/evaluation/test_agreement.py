@@ -1,0 +1,63 @@
+"""Agreement with retraining: the correction finds a known correlation, however noisy the retrainings are."""
+
+import numpy as np
+import pytest
+
+from clbr import InputError
+from clbr.evaluation.agreement import measure_agreement
+
+USERS, BUNDLES, SEEDS = 60, 400, 4
+
+
+def simulated(truth: float, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Answers that correlate `truth` with what retraining changes on average, and retrainings with noise of this size."""
+    rng = np.random.default_rng(seed)
+    average = rng.normal(size=(USERS, BUNDLES))
+    other = rng.normal(size=(USERS, BUNDLES))
+    answer = truth * average + (1 - truth**2) ** 0.5 * other
+    retrained = average + noise * rng.normal(size=(SEEDS, USERS, BUNDLES))
+    return np.repeat(answer[None], SEEDS, 0), retrained
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.4, 0.8])
+@pytest.mark.parametrize("noise", [0.5, 3.0])
+def test_the_corrected_correlation_is_the_true_one(truth: float, noise: float) -> None:
+    found = measure_agreement(*simulated(truth, noise))
+    assert found.corrected == pytest.approx(truth, abs=0.05)  # of ranks: 0.79 for 0.8
+    assert found.between == pytest.approx(1 / (1 + noise**2), abs=0.03)
+    assert found.plain == pytest.approx(truth / (1 + noise**2) ** 0.5, abs=0.03)
+    assert (found.users, found.seeds) == (USERS, SEEDS)
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    held = 0
+    for seed in range(20):
+        found = measure_agreement(*(part[:, :20, :60] for part in simulated(0.5, 2.0, seed)))
+        held += found.low <= 0.5 <= found.high
+    assert held >= 16
+
+
+def test_chance_that_answer_and_retraining_of_a_seed_share_does_not_count() -> None:
+    """The answer of a seed is the noise of that seed's retraining and nothing else."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(SEEDS, USERS, BUNDLES))
+    retrained = rng.normal(size=(USERS, BUNDLES)) + noise
+    assert abs(measure_agreement(noise, retrained).corrected) < 0.03
+    assert measure_agreement(noise, retrained, same_seeds=False).corrected > 0.1
+
+
+def test_by_hand() -> None:
+    """One user, three bundles: rank correlations 1 and 0.5 with the answers, 0.5 between the retrainings."""
+    answers = np.array([[[1.0, 2.0, 3.0]], [[1.0, 2.0, 3.0]]])
+    retrained = np.array([[[10.0, 20.0, 30.0]], [[20.0, 10.0, 30.0]]])  # 1 and 0.5 with (1, 2, 3); 0.5 with each other
+    found = measure_agreement(answers, retrained)
+    assert found.plain == pytest.approx((0.5 + 1.0) / 2)
+    assert found.between == pytest.approx(0.5)
+    assert found.corrected == pytest.approx(0.75 / 0.5**0.5)
+
+
+def test_one_retraining_is_not_enough_and_equal_changes_give_no_number() -> None:
+    with pytest.raises(InputError, match="two seeds"):
+        measure_agreement(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)))
+    found = measure_agreement(np.zeros((2, 2, 3)), np.zeros((2, 2, 3)))
+    assert found.plain == 0 and np.isnan(found.corrected)
