@@ -33,6 +33,7 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     held = 0
     for seed in range(20):
         found = measure_agreement(*(part[:, :20, :60] for part in simulated(0.5, 2.0, seed)))
+        assert found.low is not None and found.high is not None
         held += found.low <= 0.5 <= found.high
     assert held >= 16
 
@@ -42,8 +43,9 @@ def test_chance_that_answer_and_retraining_of_a_seed_share_does_not_count() -> N
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(SEEDS, USERS, BUNDLES))
     retrained = rng.normal(size=(USERS, BUNDLES)) + noise
-    assert abs(measure_agreement(noise, retrained).corrected) < 0.03
-    assert measure_agreement(noise, retrained, same_seeds=False).corrected > 0.1
+    found, biased = (measure_agreement(noise, retrained, same_seeds=same).corrected for same in (True, False))
+    assert found is not None and abs(found) < 0.03
+    assert biased is not None and biased > 0.1
 
 
 def test_by_hand() -> None:
@@ -60,4 +62,5 @@ def test_one_retraining_is_not_enough_and_equal_changes_give_no_number() -> None
     with pytest.raises(InputError, match="two seeds"):
         measure_agreement(np.zeros((1, 2, 3)), np.zeros((1, 2, 3)))
     found = measure_agreement(np.zeros((2, 2, 3)), np.zeros((2, 2, 3)))
-    assert found.plain == 0 and np.isnan(found.corrected)
+    assert (found.plain, found.corrected, found.low) == (0, None, None)
+    assert "do not agree with each other" in str(found)

@@ -11,6 +11,7 @@ import pytest
 
 import clbr
 from clbr import BundleDataset, InputError, Recommender, World
+from clbr.evaluation.agreement import Agreement
 from clbr.models.registry import BASELINES
 
 SETTINGS: dict[str, Any] = {"epochs": 3, "learning_rate": 0.01, "batch_size": 512, "progress": False}
@@ -266,9 +267,10 @@ def test_the_card_of_a_baseline_says_only_what_is_true(tiny: World) -> None:
 
 def test_a_measured_agreement_is_quoted(tiny: World, tmp_path: Path) -> None:
     recommender = clbr.fit(tiny.dataset, "lightgcn", progress=False, epochs=1)
-    opened = clbr.load_recommender(recommender.save(tmp_path / "measured", whatif_agreement=0.437))
-    assert "correlate 0.44 with those of retraining" in opened.whatif(3).caveat
-    assert "correlate 0.44 with those of retraining" in opened.card
+    measured = Agreement(plain=0.2, between=0.3, corrected=0.437, low=0.3, high=0.6, users=200, seeds=3)
+    opened = clbr.load_recommender(recommender.save(tmp_path / "measured", whatif_agreement={"items-added": measured}))
+    for text in (opened.whatif(3).caveat, opened.card):
+        assert "what retraining changes on average: items added 0.44 (95 % interval 0.30 to 0.60)." in text
 
 
 def test_answers_are_frozen_and_short_to_look_at(text_ids: Recommender) -> None:

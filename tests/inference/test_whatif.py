@@ -8,6 +8,7 @@ import torch
 
 from clbr import EdgeEdits, InputError, Recommender, World, load_recommender
 from clbr.data.pairs import neighbours
+from clbr.evaluation.agreement import Agreement
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import open_artifact
 from clbr.inference.whatif import CACHED_BUNDLES, edit_history, edited_state, factual_state
@@ -17,6 +18,8 @@ from clbr.training.run_folder import read_model
 
 Make = Callable[[str], Path]
 GRAPH_MODELS = ["lightgcn", "rgcn", "bundlenet", "bgcn", "crosscbr", "bundlegt", "multicbr", "trilevel"]
+
+AGREEMENT = Agreement(plain=0.2, between=0.3, corrected=0.437, low=0.3, high=0.6, users=200, seeds=3)
 
 
 @pytest.mark.parametrize("model", GRAPH_MODELS)
@@ -156,6 +159,8 @@ def test_the_caveat_comes_from_the_artifact_itself(artifact_of: Make) -> None:
     recommender = load_recommender(artifact_of("crosscbr"))
     assert "was not measured for this recommender" in recommender.whatif(3).caveat
     measured = load_recommender(artifact_of("crosscbr"))
-    measured.artifact.about = measured.artifact.about.model_copy(update={"whatif_agreement": 0.437})
-    assert "correlate 0.44 with those of retraining" in measured.whatif(3).caveat
+    measured.artifact.about = measured.artifact.about.model_copy(
+        update={"whatif_agreement": {"items-added": AGREEMENT}}
+    )
+    assert "items added 0.44 (95 % interval 0.30 to 0.60)" in measured.whatif(3).caveat
     assert measured.whatif(3).caveat == measured.suggest(5).caveat == measured.audience(5).caveat

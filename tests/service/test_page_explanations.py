@@ -108,10 +108,15 @@ def test_a_bundle_out_of_reach_shows_how_near_a_handful_of_changes_comes(open_pa
 def test_how_sure_an_effect_is_quotes_the_measured_agreement(open_page: OpenPage, service: Service) -> None:
     about = service.fetch("/v1/about")
     page = open_page(user_link())
-    page.route("**/v1/about", lambda route: route.fulfill(json=about | {"whatif_agreement": 0.153}))
+    page.route(
+        "**/v1/about",
+        lambda route: route.fulfill(json=about | {"whatif_agreement": {"items-added": {"corrected": 0.153}}}),
+    )
     page.reload()
     shown_list(page)
-    sure = page.get_by_text("How sure: agreement with retraining 0.15 (1: the same changes, 0: unrelated).")
+    sure = page.get_by_text(
+        "How sure: agreement with retraining 0.15 for items added (1: the same changes, 0: unrelated)."
+    )
     assert not sure.first.is_visible()  # nothing is changed yet
     remove(page, history(service)["items"][0]["name"])
     page.locator(".ranking.moved").wait_for()

@@ -267,7 +267,7 @@ def test_the_service_describes_itself(client: TestClient, recommender: Recommend
     baseline = recommender.artifact.about.baseline
     assert baseline is not None and about["baseline"] == baseline.model_dump()
     assert about["accuracy"] == payload(summarize_accuracy(recommender.artifact.about))
-    assert about["whatif_agreement"] is None
+    assert about["whatif_agreement"] == {}
     for path, status in (("/live", "live"), ("/ready", "ready")):
         assert client.get(path).json() == {"status": status}
 

@@ -35,6 +35,16 @@ def export(
         Path | None,
         typer.Option(help="Folder for Parquet files of the vectors, for a vector database: users, bundles, items."),
     ] = None,
+    measure_whatif: Annotated[
+        int,
+        typer.Option(
+            "--measure-whatif",
+            metavar="SEEDS",
+            min=0,
+            help="Measure how well what-if answers agree with retraining: trains three models for each seed.",
+            show_default=False,
+        ),
+    ] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact (and vectors) that is there.")] = False,
     data: MovedData = None,
     threads: Threads = None,
@@ -42,11 +52,16 @@ def export(
     """Export a run as an artifact: a folder that recommends and answers, without the run and the data set."""
     from clbr.cli import show
     from clbr.inference.export import export as export_run
+    from clbr.inference.retraining import measured_kinds
+    from clbr.training.run_folder import read_config
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
-    with show.progress("exporting", None):
-        export_run(run, out, force=force, data=data, vectors=vectors)
+    kinds = measured_kinds(read_config(run).model) if measure_whatif else []
+    trainings = measure_whatif * (1 + len(kinds)) or None
+    with show.progress("training anew" if trainings else "exporting", trainings) as on_progress:
+        options: dict[str, Any] = {"measure_whatif": measure_whatif, "on_progress": on_progress}
+        export_run(run, out, force=force, data=data, vectors=vectors, **options)
     typer.echo((out / "card.md").read_text())
     if vectors is not None:
         typer.echo(f"{vectors}: {', '.join(sorted(path.name for path in vectors.iterdir()))}")

@@ -10,12 +10,12 @@ is the correlation of the answer with what retraining changes on average (the co
 1904). Only runs of different seeds are compared: an answer and a retraining of one seed have chance in common.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.stats import rankdata
 
+from clbr.config import Config
 from clbr.errors import InputError
 from clbr.rng import generator
 
@@ -25,27 +25,26 @@ Changes = NDArray[np.float64]
 """Changes of scores: (seeds, users, bundles)."""
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(Config):
     """How well what-if answers agree with retraining. Correlations are of ranks, means over users."""
 
-    plain: float
-    """Of an answer with one retraining."""
-    between: float
-    """Of one retraining with another."""
-    corrected: float
-    """Of an answer with what retraining changes on average; nan if retrainings do not agree at all."""
-    low: float
-    high: float
-    """The 95 % interval of `corrected`: bootstrap over users and seeds."""
-    users: int
-    seeds: int
+    plain: float = Field(description="correlation of an answer with one retraining")
+    between: float = Field(description="correlation of one retraining with another")
+    corrected: float | None = Field(
+        description="correlation of an answer with what retraining changes on average; None: retrainings do not agree"
+    )
+    low: float | None = Field(
+        description="lower end of the 95 % interval of `corrected`: bootstrap over users and seeds"
+    )
+    high: float | None = Field(description="upper end")
+    users: int = Field(description="edited users, or bundles")
+    seeds: int = Field(description="retrainings")
 
     def __str__(self) -> str:
-        return (
-            f"{self.corrected:.2f} (95 % interval {self.low:.2f} to {self.high:.2f}; plain {self.plain:.2f}, one "
-            f"retraining with another {self.between:.2f}; {self.users} users, {self.seeds} seeds)"
-        )
+        if self.corrected is None:
+            return "not known, because retrainings do not agree with each other"
+        interval = "" if self.low is None else f" (95 % interval {self.low:.2f} to {self.high:.2f})"
+        return f"{self.corrected:.2f}{interval}"
 
 
 def measure_agreement(answers: Changes, retrained: Changes, same_seeds: bool = True) -> Agreement:
@@ -68,8 +67,11 @@ def measure_agreement(answers: Changes, retrained: Changes, same_seeds: bool = T
         if len(np.unique(some)) > 1:
             drawn.append(_correct(crossed, between, some, rng.choice(users, len(users)), same_seeds)[2])
     plain, agreement, corrected = _correct(crossed, between, everything, users, same_seeds)
-    low, high = np.nanquantile(drawn, [0.025, 0.975]) if np.isfinite(drawn).any() else (np.nan, np.nan)
-    return Agreement(plain, agreement, corrected, float(low), float(high), len(users), seeds)
+    known = [one for one in drawn if one is not None]
+    low, high = np.quantile(known, [0.025, 0.975]).tolist() if known else (None, None)
+    return Agreement(
+        plain=plain, between=agreement, corrected=corrected, low=low, high=high, users=len(users), seeds=seeds
+    )
 
 
 def _standardised(changes: Changes) -> Changes:
@@ -83,7 +85,7 @@ def _standardised(changes: Changes) -> Changes:
 
 def _correct(
     crossed: Changes, between: Changes, seeds: NDArray[np.int64], users: NDArray[np.int64], same_seeds: bool
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float | None]:
     """The plain correlation, that between retrainings, and the corrected one, over some seeds and users."""
     one, other = (grid.ravel() for grid in np.meshgrid(seeds, seeds))
     apart = one != other
@@ -92,4 +94,4 @@ def _correct(
         plain = float(crossed[one[apart], other[apart]][:, users].mean())
     else:
         plain = float(crossed[:, seeds][:, :, users].mean())
-    return plain, agreement, plain / agreement**0.5 if agreement > 0 else float("nan")
+    return plain, agreement, plain / agreement**0.5 if agreement > 0 else None

@@ -27,6 +27,7 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Pairs, Relation, incidence
 from clbr.errors import InputError, UnsupportedError, found_in
+from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.protocol import BestBaseline
 from clbr.files import read_bytes
 from clbr.graph.edits import RELATIONS
@@ -64,8 +65,8 @@ class About(Config):
     segments: dict[str, dict[str, float]] = Field(default_factory=dict, description="test metrics by user segment")
     diversity: dict[str, dict[str, float]] = Field(default_factory=dict, description="cost of diversity, on validation")
     baseline: BestBaseline | None = Field(None, description="the best baseline on validation, with its test metrics")
-    whatif_agreement: float | None = Field(
-        None, description="rank correlation of what-if changes with those of retraining, if it was measured"
+    whatif_agreement: dict[str, Agreement] = Field(
+        default_factory=dict, description="measured agreement of what-if with retraining, by kind of edits"
     )
     added: dict[str, int] = Field(default_factory=dict, description="nodes and pairs that updates added since training")
     levels: dict[str, int] = Field(default_factory=dict, description="widths of the levels of vectors")
@@ -262,9 +263,12 @@ def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
 def whatif_caveat(about: About) -> str:
     """What a what-if answer cannot say: for the answer and for the model card."""
     agreement = "How well this agrees with retraining was not measured for this recommender."
-    if about.whatif_agreement is not None:
-        correlation = f"{about.whatif_agreement:.2f}"
-        agreement = f"For this recommender, changes of scores correlate {correlation} with those of retraining."
+    if about.whatif_agreement:
+        measured = (f"{kind.replace('-', ' ')} {one}" for kind, one in about.whatif_agreement.items())
+        agreement = (
+            "For this recommender, the changes of scores correlate with what retraining changes on average: "
+            f"{', '.join(measured)}."
+        )
     return (
         "The trained parameters stay fixed: this is what the model computes from the edited data, not what a model "
         f"retrained on it would. {agreement}"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
+from clbr.evaluation.agreement import Agreement
 from clbr.files import as_path, atomic_folder, require_free, write_synced
+from clbr.inference import retraining
 from clbr.inference.artifact import (
     ABOUT,
     CARD,
@@ -39,13 +42,16 @@ def export(
     *,
     force: bool = False,
     data: str | Path | BundleDataset | None = None,
-    whatif_agreement: float | None = None,
+    measure_whatif: int = 0,
     vectors: str | Path | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Path:
     """Write the artifact of a run at its best epoch, atomically. `force` replaces an artifact, nothing else.
 
-    `data` is the data set, or its folder, if the run's own path to it is no longer right. `whatif_agreement` is for the
-    card, see `Recommender.save`. `vectors` is a folder for the vectors, see `Recommender.save_vectors`.
+    `data` is the data set, or its folder, if the run's own path to it is no longer right. With `measure_whatif`, models
+    are trained anew with so many other seeds, for the agreement of what-if with retraining that card and answers quote
+    (`on_progress` gets the number of trained models). `vectors` is a folder for the vectors, see
+    `Recommender.save_vectors`.
     """
     run, out = as_path(run, "run"), as_path(out, "out")
     config = read_config(run)
@@ -59,7 +65,10 @@ def export(
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on", "data")
     artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
-    save_artifact(artifact, out, dataset, force=force, whatif_agreement=whatif_agreement)
+    measured: dict[str, Agreement] = {}
+    if measure_whatif:
+        measured = retraining.measure_whatif(artifact, config, dataset, measure_whatif, on_progress=on_progress)
+    save_artifact(artifact, out, dataset, force=force, whatif_agreement=measured)
     if vectors is not None:
         save_vectors(artifact, as_path(vectors, "vectors"), force=force)
     return out
@@ -104,7 +113,7 @@ def save_artifact(
     dataset: BundleDataset | None,
     *,
     force: bool = False,
-    whatif_agreement: float | None = None,
+    whatif_agreement: Mapping[str, Agreement] | None = None,
 ) -> Path:
     """Write an artifact to a folder, atomically. With its data set it is measured for the card first."""
     require_free(out, force, is_artifact)
@@ -114,7 +123,7 @@ def save_artifact(
             for name in (ABOUT, *artifact.about.files):
                 shutil.copyfile(artifact.folder / name, folder / name)
         return out
-    about = measure(artifact, dataset).model_copy(update={"whatif_agreement": whatif_agreement})
+    about = measure(artifact, dataset).model_copy(update={"whatif_agreement": dict(whatif_agreement or {})})
     files = _files(artifact) | {CARD: write_card(about, dataset).encode()}
     about = about.model_copy(update={"files": {name: sha256(content).hexdigest() for name, content in files.items()}})
     content = about.model_dump(mode="json")

@@ -13,6 +13,7 @@ from clbr.data.dataset import Backend, BundleDataset, Kind
 from clbr.data.folder import as_dataset
 from clbr.data.frames import check_backend, read_ids, read_one_id, read_pairs
 from clbr.errors import InputError
+from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.baselines import best_baseline
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import as_path
@@ -270,10 +271,12 @@ class Recommender:
         found = update_.update(self.artifact, tables, columns, self.dataset)
         return Recommender(found.artifact, replace(found.dataset, backend=self.backend))
 
-    def save(self, folder: str | Path, *, force: bool = False, whatif_agreement: float | None = None) -> Path:
+    def save(
+        self, folder: str | Path, *, force: bool = False, whatif_agreement: Mapping[str, Agreement] | None = None
+    ) -> Path:
         """Write a recommender folder, with its model card; `clbr.load_recommender` and `clbr serve` open it.
 
-        `whatif_agreement` is the measured rank correlation of its what-if changes with those of retraining, if it is
+        `whatif_agreement` is the measured agreement of its what-if answers with retraining, by kind of edits, if it is
         known: its card and every what-if answer then quote it.
 
         A folder that holds something raises `InputError`; `force` replaces a recommender folder, nothing else.

@@ -264,7 +264,7 @@ def _updated_artifact(artifact: Artifact, model: Model, dataset: BundleDataset, 
         "bundles": len(dataset.bundles),
         "items": len(dataset.items),
         "added": {name: before.added.get(name, 0) + added.get(name, 0) for name in {**before.added, **added}},
-        "whatif_agreement": None,
+        "whatif_agreement": {},
         "files": {},
     }
     return Artifact.of(before.model_copy(update=changes), model, dataset)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from clbr.data.pairs import Relation
+from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.protocol import BestBaseline
 from clbr.inference.answers import Accuracy, Answer, Kind
 from clbr.inference.audience import MAX_USERS
@@ -191,7 +192,7 @@ class AboutService(Answer):
     segments: dict[str, dict[str, float]]
     baseline: BestBaseline | None = Field(description="the best baseline on validation, with its test metrics")
     accuracy: Accuracy = Field(description="the test metrics beside those of the baseline, in sentences")
-    whatif_agreement: float | None = Field(description="measured agreement of what-if answers with retraining")
+    whatif_agreement: dict[str, Agreement] = Field(description="of what-if answers with retraining, if measured")
     diversity: dict[str, dict[str, float]]
     card: str
     caveat: str

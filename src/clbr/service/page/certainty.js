@@ -2,17 +2,19 @@
 
 import { h } from "/page/dom.js";
 
-let agreement = null;
+let agreement = {};
 
-/** Sets the measured agreement with retraining; null if it was not measured. */
+/** Sets the measured agreement with retraining, by kind of edits; empty if it was not measured. */
 export function setAgreement(measured) {
   agreement = measured;
 }
 
 /** A line below an effect. */
 export function certainty() {
-  const words = agreement === null
+  const measured = Object.entries(agreement)
+    .map(([kind, one]) => `${one.corrected === null ? "not known" : one.corrected.toFixed(2)} for ${kind.replace("-", " ")}`);
+  const words = measured.length === 0
     ? "How sure: agreement with retraining was not measured."
-    : `How sure: agreement with retraining ${agreement.toFixed(2)} (1: the same changes, 0: unrelated).`;
+    : `How sure: agreement with retraining ${measured.join(", ")} (1: the same changes, 0: unrelated).`;
   return h("p.certainty", {}, words);
 }

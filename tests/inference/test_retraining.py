@@ -1,0 +1,60 @@
+"""Agreement with retraining, measured for a recommender: which edits are made, what changes, and that it is quoted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clbr
+from clbr import InputError, World
+from clbr.data.pairs import neighbours
+from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, measure_whatif
+from clbr.training.run_folder import read_config
+
+
+@pytest.mark.parametrize("kind", list(SIZES))
+def test_each_edited_node_gets_and_loses_as_many_pairs_as_its_kind_says(tiny: World, kind: EditKind) -> None:
+    dataset = tiny.dataset
+    nodes, edits = draw_edits(dataset, kind, 20)
+    edited = edit_dataset(dataset, edits)
+    relation, before, after = {
+        "items": ("ui", dataset.ui, edited.ui),
+        "bundles": ("ub", dataset.train, edited.train),
+        "swaps": ("bi", dataset.bi, edited.bi),
+    }[kind.partition("-")[0]]
+    for node in nodes.tolist():
+        old, new = set(neighbours(before, node).tolist()), set(neighbours(after, node).tolist())
+        gained, lost = len(new - old), len(old - new)
+        assert lost == (0 if kind.endswith("added") else SIZES[kind])
+        assert gained == 0 if kind.endswith("dropped") else 0 < gained <= SIZES[kind]
+    untouched = ~np.isin(before[:, 0], nodes)
+    assert np.array_equal(before[untouched], after[~np.isin(after[:, 0], nodes)])
+    assert {name for name in ("ub", "ui", "bi") if edits.touches(name)} == {relation}  # type: ignore[arg-type]
+
+
+def test_a_bundle_that_was_added_is_held_out_no_longer(tiny: World) -> None:
+    _, edits = draw_edits(tiny.dataset, "bundles-added", 400)
+    edited = edit_dataset(tiny.dataset, edits)
+    added = {tuple(pair) for pair in edits.add["ub"].tolist()}
+    held_out = {tuple(pair) for pair in np.concatenate([tiny.dataset.validation, tiny.dataset.test]).tolist()}
+    assert added & held_out
+    left = {tuple(pair) for pair in np.concatenate([edited.validation, edited.test]).tolist()}
+    assert left == held_out - added
+
+
+def test_an_export_measures_it_and_the_card_and_the_answers_quote_it(tiny: World, tmp_path: Path) -> None:
+    clbr.fit(tiny.dataset, "crosscbr", progress=False, epochs=3, learning_rate=0.02, out=tmp_path / "run")
+    done: list[int] = []
+    clbr.export(tmp_path / "run", tmp_path / "a", data=tiny.dataset, measure_whatif=2, on_progress=done.append)
+    assert done == [1, 2, 3, 4, 5, 6]
+    opened = clbr.load_recommender(tmp_path / "a")
+    measured = opened.artifact.about.whatif_agreement
+    assert list(measured) == ["items-added", "swaps"]
+    assert measured["items-added"].users == 200 and measured["items-added"].seeds == 2
+    assert "what retraining changes on average" in opened.whatif(3).caveat and opened.whatif(3).caveat in opened.card
+
+
+def test_one_seed_is_not_enough(tiny: World, tmp_path: Path) -> None:
+    recommender = clbr.fit(tiny.dataset, "lightgcn", progress=False, epochs=1, out=tmp_path / "run")
+    with pytest.raises(InputError, match="two seeds or more"):
+        measure_whatif(recommender.artifact, read_config(tmp_path / "run"), tiny.dataset, 1)
