@@ -25,14 +25,14 @@ from scipy.stats import spearmanr
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.folder import ORIGIN, load, save
-from clbr.data.pairs import Relation, neighbours
+from clbr.data.pairs import neighbours
 from clbr.evaluation.agreement import measure_agreement
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.artifact import Artifact
 from clbr.inference.export import run_artifact
+from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, score_changes, whatif_changes
 from clbr.inference.whatif import edited_state, factual_state
-from clbr.models.base import Scorer, VectorScorer
-from clbr.rng import generator
+from clbr.models.base import VectorScorer
 from clbr.simulation.generate import SimulateConfig, draw
 from clbr.simulation.parameters import world_config
 from clbr.simulation.world import World
@@ -41,12 +41,12 @@ from clbr.training.run import resume, start
 from clbr.training.run_folder import best_scorer
 from clbr.training.runtime import use_threads
 
-EDITED, K = 200, 20
-SIZES = {"items-added": 10, "items-dropped": 10, "bundles-added": 2, "bundles-dropped": 2, "swaps": 3}
-RELATIONS: dict[str, Relation] = {"items": "ui", "bundles": "ub", "swaps": "bi"}
+K = 20
 
 
-def train_scorer(folder: Path, data: Path, dataset: BundleDataset, options: argparse.Namespace, seed: int) -> Scorer:
+def train_scorer(
+    folder: Path, data: Path, dataset: BundleDataset, options: argparse.Namespace, seed: int
+) -> VectorScorer:
     """Train a run, or resume it; return its scorer."""
     by_data = defaults_by_data(options.model, dataset)
     config = compose(
@@ -59,27 +59,9 @@ def train_scorer(folder: Path, data: Path, dataset: BundleDataset, options: argp
         paradigm=options.paradigm,
     )
     resume(folder) if (folder / "config.toml").exists() else start(folder, config, dataset)
-    return best_scorer(folder, dataset)
-
-
-def draw_edits(dataset: BundleDataset, kind: str, count: int) -> tuple[np.ndarray, EdgeEdits]:
-    """Draw the edited users (or bundles), and for each its edits: of other nodes' pairs, or of its own."""
-    what, _, how = kind.partition("-")
-    relation, size = RELATIONS[what], SIZES[kind]
-    pairs = {"ui": dataset.ui, "ub": dataset.train, "bi": dataset.bi}[relation]
-    rng, add, drop = generator(0, "edited users"), [], []
-    enough = np.flatnonzero(np.bincount(pairs[:, 0]) > size) if how != "added" else np.unique(dataset.train[:, 0])
-    nodes = np.sort(rng.permutation(enough)[:count])
-    for node in nodes.tolist():
-        own = neighbours(pairs, node)
-        if how != "added":
-            drop += [(node, one) for one in rng.permutation(own)[:size].tolist()]
-        if how != "dropped":
-            other = int(rng.choice(np.setdiff1d(pairs[:, 0], [node])))
-            new = np.setdiff1d(neighbours(pairs, other), own)
-            add += [(node, one) for one in rng.permutation(new)[:size].tolist()]
-    edits = {name: {relation: np.array(found, np.int32)} for name, found in (("add", add), ("drop", drop)) if found}
-    return nodes, EdgeEdits(**edits)
+    scorer = best_scorer(folder, dataset)
+    assert isinstance(scorer, VectorScorer)
+    return scorer
 
 
 def main() -> None:
@@ -112,62 +94,39 @@ def main() -> None:
 
 
 def compare_with_retraining(
-    kind: str, artifacts: list[Artifact], before: list[Scorer], dataset: BundleDataset, options: argparse.Namespace
+    kind: EditKind,
+    artifacts: list[Artifact],
+    before: list[VectorScorer],
+    dataset: BundleDataset,
+    options: argparse.Namespace,
 ) -> None:
     """Edit some nodes at once, retrain on all their edits with every seed, and print the agreement."""
-    nodes, edits = draw_edits(dataset, kind, EDITED)
-    sizes = {"users": len(dataset.users), "bundles": len(dataset.bundles), "items": len(dataset.items)}
-    shapes: dict[Relation, tuple[int, int]] = {
-        "ub": (sizes["users"], sizes["bundles"]),
-        "ui": (sizes["users"], sizes["items"]),
-        "bi": (sizes["bundles"], sizes["items"]),
-    }
-    edited = replace(
-        dataset,
-        name=f"{dataset.name}-edited-{kind}",
-        train=edits.apply_to("ub", dataset.train, shapes["ub"]),
-        validation=_without(dataset.validation, edits),
-        test=_without(dataset.test, edits),
-        ui=edits.apply_to("ui", dataset.ui, shapes["ui"]),
-        bi=edits.apply_to("bi", dataset.bi, shapes["bi"]),
-    )
+    nodes, edits = draw_edits(dataset, kind)
+    edited = replace(edit_dataset(dataset, edits), name=f"{dataset.name}-edited-{kind}")
     data = options.out / edited.name
     if not data.exists():
         save(edited, data)
     answers, retrained = [], []
     for seed, (artifact, plain) in enumerate(zip(artifacts, before, strict=True)):
-        old, new = factual_state(artifact), edited_state(artifact, edits)
         run = options.out / f"{edited.name}-{options.model}-{options.paradigm}-{seed}"
         after = train_scorer(run, data, edited, options, seed)
-        predicted = [VectorScorer(state.users[:-1], state.bundles[:-1]) for state in (old, new)]  # no unseen nodes
-        answers.append(_changes(kind, nodes, *predicted))
-        retrained.append(_changes(kind, nodes, plain, after))
-    found, mean = np.stack(answers), np.stack(answers).mean(0, keepdims=True)
-    print(f"{kind}, one answer: {measure_agreement(found, np.stack(retrained))}")
-    print(f"{kind}, the mean of {len(found)} answers: {measure_agreement(mean, np.stack(retrained), same_seeds=False)}")
+        answers.append(whatif_changes(kind, nodes, artifact, edits))
+        retrained.append(score_changes(kind, nodes, plain, after))
+    found, anew = np.stack(answers), np.stack(retrained)
+    mean = found.mean(0, keepdims=True)
+    for label, one in (
+        ("one answer", measure_agreement(found, anew)),
+        (f"the mean of {len(found)} answers", measure_agreement(mean, anew, same_seeds=False)),
+    ):
+        numbers = f"plain {one.plain:.2f}, one retraining with another {one.between:.2f}"
+        print(f"{kind}, {label}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds")
     size = {
-        "answers": np.stack(answers),
-        "retrained": np.stack(retrained),
-        "between two seeds without edits": _changes(kind, nodes, before[0], before[1]),
+        "answers": found,
+        "retrained": anew,
+        "between two seeds without edits": score_changes(kind, nodes, before[0], before[1]),
     }
     described = ", ".join(f"{name} {one.std(-1).mean():.3f}" for name, one in size.items())
     print(f"{kind}, sd of the changes: {described}", flush=True)
-
-
-def _without(pairs: np.ndarray, edits: EdgeEdits) -> np.ndarray:
-    """Held-out pairs that were not added to training."""
-    added = {tuple(pair) for pair in edits.add["ub"].tolist()} if "ub" in edits.add else set()
-    return pairs[[tuple(pair) not in added for pair in pairs.tolist()]] if added else pairs
-
-
-def _changes(kind: str, nodes: np.ndarray, before: Scorer, after: Scorer) -> np.ndarray:
-    """The change of the scores of each edited user for all bundles, or of each edited bundle for all users."""
-    found = []
-    for one in (before, after):
-        assert isinstance(one, VectorScorer)
-        scores = one.bundles[nodes] @ one.users.T if kind == "swaps" else one.users[nodes] @ one.bundles.T
-        found.append(scores.double().numpy())
-    return found[1] - found[0]
 
 
 def compare_with_truth(artifact: Artifact, world: World, dataset: BundleDataset) -> None:

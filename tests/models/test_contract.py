@@ -1,10 +1,9 @@
 """Every registered model passes the contract of `clbr.testing`, at settings and margins of its own."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from clbr.models.base import COMMON_SPACE, ClosedForm
 from clbr.models.registry import MODELS
-from clbr.models.trilevel import TriLevel
 from clbr.testing import ModelContract
 
 # beats_popularity: on the tiny world, after twenty epochs, the factor by which recall@20 on validation must exceed that
@@ -83,7 +82,6 @@ CONTRACTS: dict[str, dict[str, Any]] = {
             {"temperature": 0.01, "contrastive_weight": 10.0},
             {"edge_dropout": 0.99},
             {"objective": "bpr", "contrastive_weight": 0.0, "dim": 1},
-            {"cold_bundles": 0.9, "contents_level": False},
         ],
     },
 }
@@ -92,15 +90,6 @@ BUILT_IN = dict(MODELS)
 for _name, _model in BUILT_IN.items():
     _class = f"Test{_model.__name__}"
     globals()[_class] = type(_class, (ModelContract,), {"model": _model, **CONTRACTS.get(_name, {})})
-
-
-class TestTriLevelWithColdBundles(ModelContract):
-    """What its setting adds, a level and a calibration, keeps the contract, too."""
-
-    model = TriLevel
-    settings: ClassVar[dict[str, Any]] = {"cold_bundles": 0.1}
-    train_settings: ClassVar[dict[str, Any]] = {"learning_rate": 0.005}
-    beats_popularity = 1.4
 
 
 def test_every_built_in_model_has_contract_settings_of_its_own() -> None:

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -7,11 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from clbr import World
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import Batch, Embeddings, Triples
 from clbr.models.trilevel import TriLevel, TriLevelConfig
-from clbr.training.batches import Positives
 
 
 def graph() -> BundleGraph:
@@ -97,54 +94,3 @@ def test_edges_are_dropped_in_each_relation_and_only_in_training() -> None:
 
 def _scores(embeddings: Embeddings) -> Tensor:
     return embeddings.joined("users") @ embeddings.joined("bundles").T
-
-
-def test_a_cold_bundle_has_no_own_vector_and_gets_factors_and_an_offset() -> None:
-    """Bundle 1 has no user. On the contents level it gets the direction of item 1, (1, 0)."""
-    made, generator = model(cold_bundles=0.1), torch.Generator()
-    with torch.no_grad():
-        made.cold_factors[:] = torch.tensor([math.log(2), math.log(3)])
-        made.cold_offset[:] = 0.05
-        made.calibration[:] = torch.tensor([4.0, 4.0])
-    warm, levels = model().encode(graph()).levels, made.encode(graph()).levels
-    close(levels["item"].bundles, [[2.0, 0.5], [6.0, 0.0]])
-    close(levels["bundle"].bundles, [[1.0, 2.0], [0.0, 0.0]])
-    close(levels["contents"].bundles, [[0.9045, 2.4264], [3.0, 0.0]])
-    close(levels["cold"].bundles, [[0.0], [0.5 + 4.0]])
-    close(levels["cold"].users, [[1.0]])
-    close(made.encode(graph(), generator).levels["cold"].bundles, [[0.0], [0.5]])  # training is not calibrated
-    for name in ("item", "bundle"):
-        torch.testing.assert_close(levels[name].users, warm[name].users)
-
-
-def test_an_epoch_makes_some_bundles_cold_and_their_choices_teach_the_factors(tiny: World) -> None:
-    dataset, noise = tiny.dataset, torch.Generator().manual_seed(0)
-    made = TriLevel(TriLevelConfig.make({"cold_bundles": 0.2}), 600, 150, 240)
-    made.initialise(noise)
-    factual = BundleGraph.of(dataset)
-    dropped = made.epoch_graph(factual, noise)
-    cold = np.bincount(dropped.ub.pairs[:, 1], minlength=150) == 0
-    assert 10 < (cold & (np.bincount(dataset.train[:, 1], minlength=150) > 0)).sum() < 60
-    batch = Batch(next(Positives(dataset.train, (600, 150)).epoch(512, 1, np.random.default_rng(0), compared=150)))
-    sum(made.losses(dropped, batch, noise).values()).backward()  # type: ignore[union-attr]
-    assert made.cold_factors.grad is not None and bool((made.cold_factors.grad != 0).all())
-    assert made.cold_offset.grad is not None and bool((made.cold_offset.grad != 0).all())
-    assert not made.bundles.grad[torch.from_numpy(cold)].any()  # type: ignore[index]
-
-
-def test_calibration_gives_cold_bundles_their_share_of_validation(tiny: World) -> None:
-    """The bundles of most validation pairs lose their training pairs: they are cold, and must come first."""
-    popular = np.argsort(-np.bincount(tiny.dataset.validation[:, 1], minlength=150))[:50]
-    train = tiny.dataset.train[~np.isin(tiny.dataset.train[:, 1], popular)]
-    dataset = replace(tiny.dataset, train=train)
-    made = TriLevel(TriLevelConfig.make({"cold_bundles": 0.1}), 600, 150, 240)
-    made.initialise(torch.Generator().manual_seed(0))
-    factual = BundleGraph.of(dataset)
-    made.calibrate(factual, dataset)
-    assert len(set(made.calibration.tolist())) == 1 and made.calibration[0] > 0
-    scores = made.scorer(factual).scores(torch.arange(600))
-    first = scores.argmax(1).numpy()
-    assert np.isin(first, popular).mean() > np.isin(dataset.validation[:, 1], popular).mean() / 2
-    before = made.calibration.clone()
-    made.calibrate(factual, dataset)  # not on top of what is there
-    assert torch.equal(made.calibration, before)

@@ -1,11 +1,10 @@
 """Settings of a run: defaults, presets and changes, and which preset is used."""
 
 import tomllib
-from dataclasses import fields, replace
+from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from clbr import BundleDataset, InputError, World
@@ -119,14 +118,6 @@ def test_defaults_by_data_hold_where_there_is_no_preset(tiny: World) -> None:
     assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
     assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048
     assert compose("x", "crosscbr").train.batch_size == 2048
-
-
-def test_a_model_learns_from_cold_bundles_if_held_out_pairs_have_them(tiny: World) -> None:
-    assert defaults_by_data("trilevel", tiny.dataset) == {"batch_size": 256}
-    hidden = np.isin(tiny.dataset.train[:, 1], np.arange(10))
-    cold = replace(tiny.dataset, train=tiny.dataset.train[~hidden])
-    assert defaults_by_data("trilevel", cold) == {"batch_size": 256, "cold_bundles": 0.05}
-    assert compose("x", "trilevel", by_data=defaults_by_data("trilevel", cold)).settings["cold_bundles"] == 0.05
 
 
 def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from clbr.cli.options import EvaluatedSplit, MovedData, Threads, parse_changes, 
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
-    from clbr.training.config import RunConfig, defaults_by_data
+    from clbr.training.config import RunConfig
     from clbr.training.loop import Epoch
     from clbr.training.run import Callbacks, Counters
 
@@ -103,7 +103,7 @@ def _start(
     """Return the config of a new run and the function that trains it; print what the user should know about both."""
     from clbr.data.folder import load
     from clbr.training import run
-    from clbr.training.config import compose, ineffective_edits, preset_notes
+    from clbr.training.config import compose, defaults_by_data, ineffective_edits, preset_notes
     from clbr.training.runtime import use_threads
 
     use_threads(threads)

@@ -5,8 +5,6 @@ the mean of all warm users, so that overall popularity is kept. A bundle that no
 the warm bundle with the most similar contents, or the mean if it shares no item with one. The whole vector would rank
 it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes with no other:
 it gets the whole vector, so a question about it means "as if it were equally well known".
-
-A model that learns to rank cold bundles (`cold_bundles` of TriLevel) keeps its own vectors for those with contents.
 """
 
 from weakref import WeakKeyDictionary
@@ -28,10 +26,10 @@ COLD_BUNDLE_SHARE = 0.6
 def encode_filled(model: Encoder, graph: BundleGraph) -> Embeddings:
     """The model's vectors on a graph, with those of cold-start nodes filled in."""
     with torch.no_grad():
-        return fill_cold_start(model, model.encode(graph), graph)
+        return fill_cold_start(type(model), model.encode(graph), graph)
 
 
-def fill_cold_start(model: Encoder, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
+def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
     """Replace the vectors of cold-start nodes, level by level; those of warm nodes stay."""
     users = {"ub": graph.ub.left_degrees, "ui": graph.ui.left_degrees}
     bundles = {"ub": graph.ub.right_degrees, "bi": graph.bi.left_degrees}

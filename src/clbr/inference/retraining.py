@@ -64,7 +64,7 @@ def measure_whatif(
     if seeds < 2:
         raise InputError("the agreement with retraining needs two seeds or more", "measure_whatif")
     kinds = measured_kinds(config.model) if kinds is None else kinds
-    kinds = [kind for kind in kinds if len(edited_nodes(dataset, kind)) >= 2]
+    kinds = [kind for kind in kinds if len(_with_enough_pairs(dataset, kind)) >= 2]
     found: dict[str, Agreement] = {}
     done = 0
     with TemporaryDirectory() as space:
@@ -91,18 +91,17 @@ def measure_whatif(
     return found
 
 
-def edited_nodes(dataset: BundleDataset, kind: EditKind, count: int = EDITED) -> NDArray[np.int64]:
-    """The users, or for swaps the bundles, that are edited: drawn among those with enough pairs."""
-    pairs, size = _pairs(dataset, kind), SIZES[kind]
-    added = kind.endswith("added")
-    enough = np.unique(dataset.train[:, 0]) if added else np.flatnonzero(np.bincount(pairs[:, 0]) > size)
-    return np.sort(generator(0, "edited users").permutation(enough)[:count])
+def _with_enough_pairs(dataset: BundleDataset, kind: EditKind) -> NDArray[np.int64]:
+    """The users, or for swaps the bundles, that can be edited: with a choice, or with more pairs than are dropped."""
+    if kind.endswith("added"):
+        return np.unique(dataset.train[:, 0]).astype(np.int64)
+    return np.flatnonzero(np.bincount(_pairs(dataset, kind)[:, 0]) > SIZES[kind])
 
 
 def draw_edits(dataset: BundleDataset, kind: EditKind, count: int = EDITED) -> tuple[NDArray[np.int64], EdgeEdits]:
     """The edited nodes, and for each its edits: pairs of another node are added, some of its own dropped, or both."""
-    pairs, size, nodes = _pairs(dataset, kind), SIZES[kind], edited_nodes(dataset, kind, count)
-    rng, lefts = generator(0, "edits"), np.unique(pairs[:, 0])
+    pairs, size, rng = _pairs(dataset, kind), SIZES[kind], generator(0, "edited users")
+    nodes, lefts = np.sort(rng.permutation(_with_enough_pairs(dataset, kind))[:count]), np.unique(pairs[:, 0])
     add: list[tuple[int, int]] = []
     drop: list[tuple[int, int]] = []
     for node in nodes.tolist():

@@ -18,8 +18,9 @@ from clbr.models.objectives import TopK, bpr, softmax_loss
 SearchSpace = dict[str, list[Any]]
 """The values that a hyperparameter search tries, by setting. A setting that is not listed is not searched."""
 
-# The paper's learning rates. Its decay (a factor of 0.01 to 0.5 every 2 to 4 unnamed units) is not searched: read as
-# epochs, the rate is near zero after ten. dim, batch_size and negatives have the paper's values for all models.
+# Learning rates of the paper. Its learning-rate decay (a factor of 0.01 to 0.5 every 2 to 4 units, which it does not
+# name) is not searched: read as epochs, the rate is near zero after ten. dim, batch_size and negatives are fixed to
+# the paper's values for all models.
 COMMON_SPACE: SearchSpace = {
     "learning_rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
     "weight_decay": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
@@ -215,9 +216,6 @@ class Model(nn.Module, ABC):
         """Return the graph to train on in one epoch. A model with edge dropout overrides this."""
         return graph
 
-    def calibrate(self, graph: BundleGraph, dataset: BundleDataset) -> None:
-        """Before validation: set what is set by validation pairs and not by gradients. As a rule nothing."""
-
     @abstractmethod
     def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Return the terms of the training loss by name. Their sum is minimised."""
@@ -265,9 +263,10 @@ class ClosedForm(Model):
 class Encoder(Model):
     """A model that computes embeddings from a graph. Counterfactual views, what-if and explanations need one."""
 
-    def informative_relations(self, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """Return the relations that define a node at this level. A node with no edge in any of them is cold here."""
-        return self.relations or ("ub",)  # a model that reads no relation still learns from user-bundle pairs
+        return cls.relations or ("ub",)  # a model that reads no relation still learns from user-bundle pairs
 
     @abstractmethod
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:

@@ -59,7 +59,8 @@ class BGCN(Encoder):
         self.item_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
         self.bundle_layers = nn.ModuleList(nn.Linear(width, d) for width in widths)
 
-    def informative_relations(self, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """Item level: items. Bundle level: user-bundle pairs, and for bundles also the items they share."""
         if level == "item":
             return ("ui", "bi")

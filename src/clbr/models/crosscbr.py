@@ -63,7 +63,8 @@ class CrossCBR(Encoder):
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
         self.items = nn.Parameter(torch.empty(items, config.dim))
 
-    def informative_relations(self, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """Item level: items. Bundle level: user-bundle pairs."""
         return ("ui", "bi") if level == "item" else ("ub",)
 

@@ -10,11 +10,6 @@ The levels share one table each of user, bundle and item vectors, and a score is
 The third level is where a bundle's contents meet its own vector: it serves bundles that few users chose. A contrastive
 loss between each two levels makes a node recognisable from one level to another, and edge dropout keeps the model from
 relying on single edges. The softmax compares a choice with all bundles instead of one sampled negative.
-
-Cold bundles, which nobody chose, have no vector of their own, and nothing on the bundle level. So that their scores can
-be compared with the others', a share of the bundles is made cold in each epoch (what if nobody had chosen them yet?),
-and their choices teach a factor on the levels and an offset for all cold bundles. How often cold bundles are chosen
-differs between data sets: the offset is completed by the share of them among the validation pairs (cold.py).
 """
 
 from dataclasses import replace
@@ -25,18 +20,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, Objective, SearchSpace
-from clbr.models.cold import cold_bundles, fit_offset, without_some_bundles
 from clbr.models.layers import directed_edge_dropout, propagate, unit_rows
 from clbr.models.objectives import info_nce
-
-COLD = "cold"
-"""The level with the offset of cold bundles: 1 for each user."""
-OFFSET_STEP = 10
-"""How much faster the offset is learned than a vector: Adam moves all parameters by about the same in a step."""
 
 
 class TriLevelConfig(EncoderConfig):
@@ -49,9 +37,6 @@ class TriLevelConfig(EncoderConfig):
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
     edge_dropout: float = Field(0.4, ge=0, lt=1, description="share of edges left out in an epoch, per direction")
-    cold_bundles: float = Field(
-        0.0, ge=0, lt=1, description="share of bundles that an epoch has as if nobody had chosen them"
-    )
 
 
 class TriLevel(Encoder):
@@ -67,78 +52,44 @@ class TriLevel(Encoder):
     }
     train_defaults: ClassVar[dict[str, Any]] = {"learning_rate": 0.002, "weight_decay": 0.0003, "patience": 10}
     config: TriLevelConfig
-    calibration: Tensor
 
     def __init__(self, config: TriLevelConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)
         self.users = nn.Parameter(torch.empty(users, config.dim))
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
         self.items = nn.Parameter(torch.empty(items, config.dim))
-        if config.cold_bundles:
-            self.cold_factors = nn.Parameter(torch.empty(2))  # logarithms, of the item and the contents level
-            self.cold_offset = nn.Parameter(torch.empty(1))
-            self.register_buffer("calibration", torch.zeros(bundles))
 
-    def informative_relations(self, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """Return the user-bundle relation for the bundle level, and those with items for the others.
-
-        A model that learned from cold bundles knows what to do with any bundle that has contents.
-        """
-        if self.config.cold_bundles and side == "bundles":
-            return ("ub", "bi")
+    @classmethod
+    def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
+        """Return the user-bundle relation for the bundle level, and those with items for the others."""
         return ("ub",) if level == "bundle" else ("ui", "bi")
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
-        """Make some bundles cold, and drop edges, once an epoch; each direction of an edge on its own."""
-        rate, cold = self.config.edge_dropout, self.config.cold_bundles
-        edges = {name: graph.edges(name) for name in self.relations}
-        if cold:
-            edges["ub"] = without_some_bundles(graph.ub, cold, generator)
-        return graph.replaced(**{name: directed_edge_dropout(one, rate, generator) for name, one in edges.items()})
-
-    def calibrate(self, graph: BundleGraph, dataset: BundleDataset) -> None:
-        """Complete the offset of cold bundles, so that they get their share of the validation pairs."""
-        if self.config.cold_bundles:
-            self.calibration.zero_()
-            self.calibration += fit_offset(self.scorer(graph), self._cold(graph), dataset.train, dataset.validation)
-
-    def _cold(self, graph: BundleGraph) -> Tensor:
-        return graph.keep("cold bundles", lambda graph: cold_bundles(graph.ub), "ub")
+        """Drop edges once an epoch, each direction of an edge on its own."""
+        rate = self.config.edge_dropout
+        dropped = {name: directed_edge_dropout(graph.edges(name), rate, generator) for name in self.relations}
+        return graph.replaced(**dropped)
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
-        """Propagate over each graph. The calibration of cold bundles is no part of training."""
-        config, own = self.config, torch.as_tensor(self.bundles)
-        if config.cold_bundles:
-            cold = self._cold(graph).to(own.device)
-            own = own * ~cold[:, None]
-        users, items = propagate(graph.ui, self.users, self.items, config.layers)  # (U, d), (I, d)
-        choosers, bundles = propagate(graph.ub, self.users, own, config.layers)  # (U, d), (B, d)
+        """Propagate over each graph."""
+        layers = self.config.layers
+        users, items = propagate(graph.ui, self.users, self.items, layers)  # (U, d), (I, d)
+        choosers, bundles = propagate(graph.ub, self.users, self.bundles, layers)  # (U, d), (B, d)
         levels = {"item": Level(users, graph.bi.mean @ items, items), "bundle": Level(choosers, bundles)}
-        if config.contents_level:
-            contents, parts = propagate(graph.bi, own, self.items, config.layers)  # (B, d), (I, d)
+        if self.config.contents_level:
+            contents, parts = propagate(graph.bi, self.bundles, self.items, layers)  # (B, d), (I, d)
             levels["contents"] = Level(graph.ui.mean @ parts, contents, parts)
-        if config.fusion == "early":  # (sum of u) (sum of b) = the sum over levels of (sum of u) b
+        if self.config.fusion == "early":  # (sum of u) (sum of b) = the sum over levels of (sum of u) b
             fused = torch.stack([level.users for level in levels.values()]).sum(0)
             levels = {name: replace(level, users=fused) for name, level in levels.items()}
-        if config.cold_bundles:
-            for factor, name in zip(self.cold_factors, ("item", "contents"), strict=True):
-                if name in levels:
-                    scaled = levels[name].bundles * torch.exp(factor * cold)[:, None]
-                    levels[name] = replace(levels[name], bundles=scaled)
-            offset = OFFSET_STEP * self.cold_offset + (self.calibration if generator is None else 0)
-            levels[COLD] = Level(users.new_ones(len(users), 1), (offset * cold)[:, None])
         return Embeddings(levels)
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the objective, and the contrast between the levels for the batch's users and positives."""
         losses = super().task_losses(embeddings, batch)
         if self.config.contrastive_weight:
-            levels = [level for name, level in embeddings.levels.items() if name != COLD]
-            users = self._contrast([level.users for level in levels], batch.ub.users)
-            chosen = batch.ub.positives
-            if self.config.cold_bundles:  # they have no vector on the bundle level
-                chosen = chosen[embeddings.levels["bundle"].bundles.detach().index_select(0, chosen).any(1)]
-            bundles = self._contrast([level.bundles for level in levels], chosen)
+            users = self._contrast([level.users for level in embeddings.levels.values()], batch.ub.users)
+            bundles = self._contrast([level.bundles for level in embeddings.levels.values()], batch.ub.positives)
             losses["contrast"] = self.config.contrastive_weight * (users + bundles) / 2
         return losses
 

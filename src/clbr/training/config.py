@@ -7,7 +7,6 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from clbr.config import Config, nearest
@@ -23,8 +22,6 @@ NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
 STEPS, BATCH_SIZES = 16, (256, 2048)
 """Without a preset an epoch has about so many steps, and a batch between so many pairs. Fitted on simulated worlds."""
-COLD_SHARE, COLD_BUNDLES = 0.05, 0.05
-"""From this share of held-out pairs with unseen bundles on, a model that can learn from cold bundles does so."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -161,14 +158,9 @@ def _sort_settings(
 
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
     """Return the defaults that depend on a data set; they hold where no preset is used."""
-    found: dict[str, Any] = {}
-    if not issubclass(find_model(model), ClosedForm):
-        found["batch_size"] = default_batch_size(len(dataset.train))
-    if "cold_bundles" in find_model(model).config_class.model_fields:
-        seen = np.isin(np.concatenate([dataset.validation, dataset.test])[:, 1], dataset.train[:, 1])
-        if len(seen) and 1 - seen.mean() >= COLD_SHARE:
-            found["cold_bundles"] = COLD_BUNDLES
-    return found
+    if issubclass(find_model(model), ClosedForm):
+        return {}
+    return {"batch_size": default_batch_size(len(dataset.train))}
 
 
 def default_batch_size(pairs: int) -> int:

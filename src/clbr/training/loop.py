@@ -125,7 +125,6 @@ def _validate(
     model: Model, graph: BundleGraph, dataset: BundleDataset, config: TrainConfig, masked: Pairs | None
 ) -> dict[str, float]:
     """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
-    model.calibrate(graph, dataset)
     k = int(config.metric.split("@")[1])
     return evaluate(model.scorer(graph), dataset, split="validation", ks={20, 40, k}, masked=masked).means
 
