@@ -45,16 +45,16 @@ def test_a_bundle_that_was_added_is_held_out_no_longer(tiny: World) -> None:
 def test_an_export_measures_it_and_the_card_and_the_answers_quote_it(tiny: World, tmp_path: Path) -> None:
     clbr.fit(tiny.dataset, "crosscbr", progress=False, epochs=3, learning_rate=0.02, out=tmp_path / "run")
     done: list[int] = []
-    clbr.export(tmp_path / "run", tmp_path / "a", data=tiny.dataset, measure_whatif=2, on_progress=done.append)
-    assert done == [1, 2, 3, 4, 5, 6]
+    clbr.export(tmp_path / "run", tmp_path / "a", data=tiny.dataset, measure_whatif=3, on_progress=done.append)
+    assert done == list(range(1, 13))
     opened = clbr.load_recommender(tmp_path / "a")
     measured = opened.artifact.about.whatif_agreement
-    assert list(measured) == ["items-added", "swaps"]
-    assert measured["items-added"].users == 200 and measured["items-added"].seeds == 2
+    assert list(measured) == ["items-added", "bundles-added", "swaps"]
+    assert measured["items-added"].users == 200 and measured["items-added"].seeds == 3
     assert "what retraining changes on average" in opened.whatif(3).caveat and opened.whatif(3).caveat in opened.card
 
 
-def test_one_seed_is_not_enough(tiny: World, tmp_path: Path) -> None:
+def test_two_seeds_are_not_enough(tiny: World, tmp_path: Path) -> None:
     recommender = clbr.fit(tiny.dataset, "lightgcn", progress=False, epochs=1, out=tmp_path / "run")
-    with pytest.raises(InputError, match="two seeds or more"):
-        measure_whatif(recommender.artifact, read_config(tmp_path / "run"), tiny.dataset, 1)
+    with pytest.raises(InputError, match="needs 3 seeds or more"):
+        measure_whatif(recommender.artifact, read_config(tmp_path / "run"), tiny.dataset, 2)

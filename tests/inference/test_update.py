@@ -13,6 +13,7 @@ import torch
 import clbr
 from clbr import BundleDataset, InputError, Recommender, World, load_recommender
 from clbr.data.pairs import Pairs, neighbours
+from clbr.evaluation.agreement import Agreement
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import Artifact, make_graph, open_artifact
@@ -361,6 +362,18 @@ def test_names_alone_keep_the_model(model: str, artifact_of: Make) -> None:
     assert found.artifact.about.added == artifact.about.added
     with pytest.raises(InputError, match="nothing to add: the recommender has all names"):
         update(found.artifact, {"user_names": {17: "Ann"}})
+
+
+def test_names_keep_the_measured_agreement_and_new_pairs_do_not(artifact_of: Make, tmp_path: Path) -> None:
+    saved = load_recommender(artifact_of("crosscbr"))
+    measured = Agreement(plain=0.2, between=0.3, corrected=0.4, low=0.3, high=0.6, users=200, seeds=3)
+    saved.artifact.about = saved.artifact.about.model_copy(update={"whatif_agreement": {"swaps": measured}})
+    renamed = load_recommender(saved.update(item_names={0: "spade"}).save(tmp_path / "renamed"))
+    assert renamed.artifact.about.whatif_agreement == {"swaps": measured} and "swaps 0.40" in renamed.card
+    grown = load_recommender(
+        saved.update(user_item=pl.DataFrame({"user": [600], "item": [3]})).save(tmp_path / "grown")
+    )
+    assert grown.artifact.about.whatif_agreement == {} and "Measured before the update." in grown.card
 
 
 def test_names_are_saved(recommender: Recommender, tmp_path: Path) -> None:

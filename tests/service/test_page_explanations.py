@@ -110,12 +110,14 @@ def test_how_sure_an_effect_is_quotes_the_measured_agreement(open_page: OpenPage
     page = open_page(user_link())
     page.route(
         "**/v1/about",
-        lambda route: route.fulfill(json=about | {"whatif_agreement": {"items-added": {"corrected": 0.153}}}),
+        lambda route: route.fulfill(
+            json=about | {"whatif_agreement": {"items-added": {"corrected": 0.153, "low": 0.1, "high": 0.2}}}
+        ),
     )
     page.reload()
     shown_list(page)
     sure = page.get_by_text(
-        "How sure: agreement with retraining 0.15 for items added (1: the same changes, 0: unrelated)."
+        "How sure: agreement with retraining 0.15 (0.10 to 0.20) for items added (1: the same changes, 0: unrelated)."
     )
     assert not sure.first.is_visible()  # nothing is changed yet
     remove(page, history(service)["items"][0]["name"])

@@ -111,13 +111,20 @@ def test_the_default_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, s
     assert default_batch_size(pairs) == size
 
 
-def test_defaults_by_data_hold_where_there_is_no_preset(tiny: World) -> None:
+def test_defaults_by_data_hold_where_no_shipped_preset_is_used(
+    tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     by_data = defaults_by_data("crosscbr", tiny.dataset)
     assert by_data == {"batch_size": 256} and defaults_by_data("ease", tiny.dataset) == {}
     assert compose("x", "crosscbr", by_data=by_data).train.batch_size == 256
     assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
     assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048
     assert compose("x", "crosscbr").train.batch_size == 2048
+    Path("mine.toml").write_text("[train]\nlearning_rate = 0.002\n")
+    assert compose("x", "crosscbr", by_data=by_data, preset="mine.toml").train.batch_size == 256
+    Path("mine.toml").write_text("[train]\nbatch_size = 99\n")
+    assert compose("x", "crosscbr", by_data=by_data, preset="mine.toml").train.batch_size == 99
 
 
 def test_a_preset_file_and_changes_compose_in_order(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _list_settings(name: str) -> None:
         typer.echo(f"[{title}]")
         for key, field in config.model_fields.items():
             default = model.train_defaults.get(key, field.default) if title == "train" else field.default
-            line = f"# {key} =" if default is None else f"{key} = {json.dumps(default)}"
+            line = f"# {key} =" if default is None or key == "batch_size" else f"{key} = {json.dumps(default)}"
             typer.echo(f"{line:<28}  # {field.description}")
 
 

@@ -41,7 +41,7 @@ def export(
             "--measure-whatif",
             metavar="SEEDS",
             min=0,
-            help="Measure how well what-if answers agree with retraining: trains three models for each seed.",
+            help="Measure how well what-if agrees with retraining; 3 seeds or more, four trainings each at most.",
             show_default=False,
         ),
     ] = 0,

@@ -96,8 +96,10 @@ def _audience_row(name: str, users: int, before: int, after: int) -> list[str]:
 
 def new_bundle_audience(answer: "answers.NewBundleAudience") -> None:
     """The users in whose lists an unseen bundle ranks best."""
-    rows = [[user.label, f"{user.rank:,}"] for user in answer.best]
+    rows = [[user.label, f"{user.rank:,}"] for user in answer.members or answer.best]
     title = f"An unseen bundle: in the first {answer.k} of {answer.audience:,} of {answer.users:,} users; best ranks"
+    if not answer.members:
+        title += ", of users who do not get it"
     table(title, ["user", "rank"], rows)
     typer.echo(CAVEAT)
 
@@ -127,12 +129,15 @@ def explanation(answer: "answers.Explanation") -> None:
 
 def _out_of_reach(answer: "answers.Explanation") -> None:
     """How near a few edits come to what needs more than a handful of them."""
-    typer.echo("It is out of reach: more than a handful of changes would be needed. How near a few of them come:")
+    found = f" It would take {len(answer.evidence) or len(answer.swaps)} changes." if answer.found else ""
+    typer.echo(f"It is out of reach: no handful of changes that was tried brings it in.{found}")
+    if not answer.nearest:
+        return
     rows = []
     for one in answer.nearest:
         edits = [*map(label, one.evidence), *(f"{label(swap.new)} for {label(swap.old)}" for swap in one.swaps)]
-        rows.append([f"{one.edits:,}", f"{one.rank:,}", ", ".join(edits)])
-    table(f"Rank now: {answer.rank:,}", ["changes", "rank", "which"], rows)
+        rows.append([", ".join(edits), f"{one.edits:,}", f"{one.rank:,}"])
+    table(f"How near a few come (now rank {answer.rank:,})", ["which", "changes", "rank"], rows)
     typer.echo(CAVEAT)
 
 

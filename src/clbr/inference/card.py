@@ -101,7 +101,7 @@ def write_card(about: About, dataset: BundleDataset) -> str:
         lines += ["", f"This is a part of {PARTIAL[about.data]}: figures are not comparable with published ones."]
     if about.added:
         lines += ["", "## Added since training", "", describe_added(about, dataset)]
-    lines += ["", "## Accuracy", "", *_metrics(about)]
+    lines += ["", "## Accuracy", "", *_metrics(about, before_update=bool(about.added) and not len(dataset.test))]
     if about.added and about.test and not len(dataset.test):
         lines += ["", "All figures were measured before the last update: it had no test pairs."]
     if about.diversity:
@@ -128,12 +128,13 @@ def describe_added(about: About, dataset: BundleDataset) -> str:
     return f"{text} Only new nodes were fitted. Train again on all data when a share is above {RETRAIN_SHARE:.0%}."
 
 
-def _metrics(about: About) -> list[str]:
+def _metrics(about: About, before_update: bool) -> list[str]:
     if not about.test:
         return ["Not known: the data set has no test pairs."]
     names = list(about.test)
     rows = [
-        "Full ranking over all bundles, percent, measured on what is served"
+        ("Measured before the update. " if before_update else "")
+        + "Full ranking over all bundles, percent, measured on what is served"
         + (": cold-start users and bundles have filled-in vectors" if about.levels else "")
         + ". Heavy users chose more bundles than the median user, light users at most as many"
         + (", cold users none." if "cold" in about.segments else "."),

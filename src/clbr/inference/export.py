@@ -65,7 +65,7 @@ def export(
     if dataset.fingerprint != read_origin(run).fingerprint:
         raise InputError(f"{dataset.name}: is not the data set that {run} was trained on", "data")
     artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
-    measured: dict[str, Agreement] = {}
+    measured: dict[str, Agreement] | None = None
     if measure_whatif:
         measured = retraining.measure_whatif(artifact, config, dataset, measure_whatif, on_progress=on_progress)
     save_artifact(artifact, out, dataset, force=force, whatif_agreement=measured)
@@ -118,12 +118,16 @@ def save_artifact(
     """Write an artifact to a folder, atomically. With its data set it is measured for the card first."""
     require_free(out, force, is_artifact)
     if dataset is None:  # it was opened from a folder: a copy is the same artifact
+        if whatif_agreement is not None:
+            raise InputError("a recommender that was opened from a folder is saved as it is", "whatif_agreement")
         artifact.verify()
         with atomic_folder(out, force, is_artifact) as folder:
             for name in (ABOUT, *artifact.about.files):
                 shutil.copyfile(artifact.folder / name, folder / name)
         return out
-    about = measure(artifact, dataset).model_copy(update={"whatif_agreement": dict(whatif_agreement or {})})
+    about = measure(artifact, dataset)
+    if whatif_agreement is not None:
+        about = about.model_copy(update={"whatif_agreement": dict(whatif_agreement)})
     files = _files(artifact) | {CARD: write_card(about, dataset).encode()}
     about = about.model_copy(update={"files": {name: sha256(content).hexdigest() for name, content in files.items()}})
     content = about.model_dump(mode="json")

@@ -36,15 +36,16 @@ SIZES: dict[EditKind, int] = {
     "swaps": 3,
 }
 """How many pairs of a user are added or dropped, or items of a bundle are replaced."""
+MIN_SEEDS = 3
+"""With two seeds the interval would only say how users differ."""
 EDITED = 200
 """Users or bundles that are edited."""
 
 
 def measured_kinds(model: str) -> list[EditKind]:
-    """The kinds of edits that an export measures: one of users and one of bundles, as far as the model uses them."""
-    relations = find_model(model).relations
-    users: EditKind = "items-added" if "ui" in relations else "bundles-added"
-    return [users, "swaps"] if "bi" in relations else [users]
+    """The kinds of edits that an export measures: one for each relation that the model uses."""
+    kinds: dict[Relation, EditKind] = {"ui": "items-added", "ub": "bundles-added", "bi": "swaps"}
+    return [kind for relation, kind in kinds.items() if relation in find_model(model).relations]
 
 
 def measure_whatif(
@@ -61,8 +62,8 @@ def measure_whatif(
     settings of the run: `seeds` times (1 + kinds) trainings. `on_progress` gets the number of finished ones.
     """
     artifact.require_whatif()
-    if seeds < 2:
-        raise InputError("the agreement with retraining needs two seeds or more", "measure_whatif")
+    if seeds < MIN_SEEDS:
+        raise InputError(f"the agreement with retraining needs {MIN_SEEDS} seeds or more", "measure_whatif")
     kinds = measured_kinds(config.model) if kinds is None else kinds
     kinds = [kind for kind in kinds if len(_with_enough_pairs(dataset, kind)) >= 2]
     found: dict[str, Agreement] = {}

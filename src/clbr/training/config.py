@@ -21,7 +21,7 @@ from clbr.models.registry import find_model
 NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
 STEPS, BATCH_SIZES = 16, (256, 2048)
-"""Without a preset an epoch has about so many steps, and a batch between so many pairs. Fitted on simulated worlds."""
+"""Without a shipped preset an epoch has about so many steps, and a batch between so many pairs."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -30,7 +30,7 @@ class TrainConfig(Config):
     """How a model is trained."""
 
     epochs: int = Field(100, ge=1, description="maximum number of epochs")
-    batch_size: int = Field(2048, ge=1, description="positive pairs in a step; without a preset it depends on the data")
+    batch_size: int = Field(2048, ge=1, description="positive pairs in a step; by the size of the data if left out")
     negatives: int = Field(1, ge=1, description="negative bundles for each positive pair")
     learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
     decay: float = Field(1.0, gt=0, le=1, description="factor on learning_rate every decay_every epochs; 1: none")
@@ -103,11 +103,12 @@ def compose(
     seed: int = 0,
     paradigm: str = "original",
 ) -> RunConfig:
-    """Return the settings of a run: the model's defaults, then the preset, or else `by_data`, then `changes`.
+    """Return the settings of a run: the model's defaults, then `by_data`, then the preset, then `changes`.
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
     ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives. Raises `InputError` for unknown names, settings and values.
+    what `defaults_by_data` gives; a shipped preset does without it. Raises `InputError` for unknown names, settings and
+    values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -116,12 +117,13 @@ def compose(
         message = f"preset {name}: its views are those of casr; choose the paradigm casr, or remove its [views]"
         raise InputError(message, "paradigm")
     preset_views = base.views if strategy.config_class and of_casr == (paradigm == "casr") else {}
-    by_data = {} if name else dict(by_data or {})
-    settings, train, views = _sort_settings(by_data | preset_views | (changes or {}), model, strategy)
+    settings, train, views = _sort_settings(preset_views | (changes or {}), model, strategy)
     config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
     checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
-    config["train"] = _make_train(base.train | train, model).model_dump(mode="json", exclude_none=True)
+    shipped = bool(name) and not name.endswith(".toml")  # found with the fixed defaults
+    by_data = {} if shipped else dict(by_data or {})
+    config["train"] = _make_train(by_data | base.train | train, model).model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
         message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
         raise InputError(f"{message}; leave it out, or set objective to bpr", "hard_from", "set")
@@ -157,7 +159,7 @@ def _sort_settings(
 
 
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
-    """Return the defaults that depend on a data set; they hold where no preset is used."""
+    """Return the training settings whose defaults depend on a data set; they hold where no shipped preset is used."""
     if issubclass(find_model(model), ClosedForm):
         return {}
     return {"batch_size": default_batch_size(len(dataset.train))}

@@ -12,9 +12,15 @@ export function setAgreement(measured) {
 /** A line below an effect. */
 export function certainty() {
   const measured = Object.entries(agreement)
-    .map(([kind, one]) => `${one.corrected === null ? "not known" : one.corrected.toFixed(2)} for ${kind.replace("-", " ")}`);
+    .map(([kind, one]) => `${figure(one)} for ${kind.replace("-", " ")}`);
   const words = measured.length === 0
     ? "How sure: agreement with retraining was not measured."
     : `How sure: agreement with retraining ${measured.join(", ")} (1: the same changes, 0: unrelated).`;
   return h("p.certainty", {}, words);
+}
+
+/** The corrected correlation with its interval. */
+function figure({ corrected, low, high }) {
+  if (corrected === null) return "not known";
+  return low === null ? corrected.toFixed(2) : `${corrected.toFixed(2)} (${low.toFixed(2)} to ${high.toFixed(2)})`;
 }
