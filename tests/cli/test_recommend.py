@@ -164,3 +164,12 @@ def test_dam_recommends_and_says_why_it_answers_no_what_if(run: Run, runs: Path)
     ):
         assert_refused(run, Path(), words, "dam computes no embeddings from a graph")
     assert factual_state(load_recommender(runs / "artifact").artifact).graph.users == 601
+
+
+def test_lists_of_everyone_leave_out_denied_bundles(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "sold-out.txt").write_text("5\n7\n")
+    out = tmp_path / "lists.csv"
+    code, _, err = run("recommend", folder, "--all", "--k", "150", "--deny", tmp_path / "sold-out.txt", "--out", out)
+    assert (code, err) == (0, "")
+    listed = {line.split(",")[1] for line in out.read_text().splitlines()[1:]}
+    assert "6" in listed and not {"5", "7"} & listed

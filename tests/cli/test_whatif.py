@@ -135,7 +135,7 @@ def test_nothing_found_says_whether_more_budget_would_help(run: Run, folder: Pat
     first = factual_state(recommender.artifact).ranking(user, 1)[0]
     words = ("explain", folder, "--user", user, "--bundle", first, "--k", "150")  # nothing leaves a list of all bundles
     _, out, _ = run(*words, "--budget", "1")
-    assert "Nothing was found within the budget (1 sets of edits were tried); try a larger --budget." in out
+    assert "Nothing was found within the budget (sets of edits that were tried: 1); try a larger --budget." in out
     _, out, _ = run(*words)
     assert "the whole history removed leaves it there" in out
     assert [json.loads(run(*words, "--budget", b, "--json")[1])["out_of_budget"] for b in (1, 100)] == [True, False]

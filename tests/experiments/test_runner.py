@@ -77,7 +77,7 @@ def test_a_selection_model_without_its_run_is_trained_again_but_only_if_it_is_ne
 ) -> None:
     settings = {"epochs": 3}
     variants = {"original": {"settings": settings}, "clbr": {"paradigm": "clbr", "settings": settings}}
-    variant_cells = expand(spec(seeds=1, variants=variants), str(shop), tiny.dataset.fingerprint, "tiny")
+    variant_cells = expand(spec(seeds=1, variants=variants), str(shop), tiny.dataset.fingerprint, "tiny", tiny.dataset)
     original, clbr = (one.cell for one in variant_cells)
     both = [original.key, clbr.key]
     store = fill(tmp_path / "c", tiny.dataset, variant_cells, lambda one: 0.3 if one.variant == "original" else None)
@@ -138,7 +138,9 @@ def test_a_cell_waits_for_its_selection_model_and_other_cells_do_not(tiny: World
 
 def test_a_cell_whose_selection_model_failed_says_why(tiny: World, shop: Path, tmp_path: Path) -> None:
     variants = {"clbr": {"paradigm": "clbr", "settings": {"epochs": 3, "learning_rate": 1e30}}}
-    (variant_cell,) = expand(spec(seeds=1, variants=variants), str(shop), tiny.dataset.fingerprint, "tiny")
+    (variant_cell,) = expand(
+        spec(seeds=1, variants=variants), str(shop), tiny.dataset.fingerprint, "tiny", tiny.dataset
+    )
     summary = run_cells(tmp_path / "c", tiny.dataset, [variant_cell], ProcessPool(1))
     error = summary.failed[variant_cell.cell.key]
     assert re.match(r"its selection model lightgcn-original-0-\w+ failed: .*nan", error)
@@ -184,7 +186,7 @@ def test_models_in_closed_form_run_and_are_reported_like_any_other(run: Run, sho
     assert "Baselines: all 8 cells are done; nothing to run" in run("experiment", "run", *words, "--dry-run")[1]
 
     dataset = load(shop)
-    variant_cells = expand(read_spec(tmp_path / "s.toml"), str(shop), dataset.fingerprint, dataset.name)
+    variant_cells = expand(read_spec(tmp_path / "s.toml"), str(shop), dataset.fingerprint, dataset.name, dataset)
     for model, options in (("popularity", {}), ("ease", {}), ("ease", {"contents": 0.3})):
         solved = make_model(model, options, dataset)
         assert isinstance(solved, ClosedForm)
@@ -234,7 +236,7 @@ def test_a_killed_experiment_is_resumed_with_identical_results(run: Run, shop: P
     assert "the loss is nan" in err.splitlines()[-1]
 
     dataset = load(shop)
-    variant_cells = expand(read_spec(path), str(shop), dataset.fingerprint, dataset.name)
+    variant_cells = expand(read_spec(path), str(shop), dataset.fingerprint, dataset.name, dataset)
     straight = Store(tmp_path / "straight").open(dataset)
     for one in (variant_cells[0], variant_cells[2]):  # without a break, in this process
         assert run_cell(straight, one.cell, Callbacks())
@@ -261,7 +263,7 @@ def test_a_killed_experiment_is_resumed_with_identical_results(run: Run, shop: P
 def test_a_second_ctrl_c_does_not_wait_for_an_epoch(tiny: World, shop: Path, tmp_path: Path) -> None:
     """Asked to stop, a cell finishes its epoch and saves; interrupted, it saves nothing."""
     plan = spec(models=["bprmf"], variants={"original": {"settings": {"epochs": 500}}}, seeds=1)
-    (variant_cell,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny")
+    (variant_cell,) = expand(plan, str(shop), tiny.dataset.fingerprint, "tiny", tiny.dataset)
 
     def interrupt(event: CellEvent) -> None:
         if event.epoch:

@@ -55,6 +55,18 @@ def test_a_file_holds_the_frame_of_everyone(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_a_file_takes_the_filters_of_a_list(recommender: Recommender, tmp_path: Path) -> None:
+    """As `recommend_one` does, for each user."""
+    filters = {"allow": [*range(100)], "deny": [5, 7, 120], "keep_chosen": True}
+    users = np.array([3, 17, 40])
+    write_lists(recommender.artifact, tmp_path / "x.parquet", 6, users, **filters)  # type: ignore[arg-type]
+    frame = pl.read_parquet(tmp_path / "x.parquet")
+    for user in users.tolist():
+        one = recommender.recommend_one(user, k=6, **filters).recommended  # type: ignore[arg-type]
+        assert frame.filter(pl.col("user") == user)["bundle"].to_list() == [int(bundle.id) for bundle in one]
+    assert write_lists(recommender.artifact, tmp_path / "x.parquet", 6, users, allow=[1, 2], keep_chosen=True) == 6
+
+
 def test_some_users_in_their_order_and_whole_number_ids(recommender: Recommender, tmp_path: Path) -> None:
     users = np.array([17, 3])
     assert write_lists(recommender.artifact, tmp_path / "some.parquet", 2, users) == 4

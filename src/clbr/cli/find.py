@@ -41,7 +41,9 @@ def find(
 def show_node(
     artifact: ArtifactFolder,
     user: Annotated[str | None, typer.Option(help="A user's id or name: the history.")] = None,
-    bundle: Annotated[str | None, typer.Option(help="A bundle's id or name: its contents and choosers.")] = None,
+    bundle: Annotated[
+        str | None, typer.Option(help="A bundle's id or name: its contents, and its number of users.")
+    ] = None,
     item: Annotated[str | None, typer.Option(help="An item's id or name: the bundles that hold it.")] = None,
     json: Json = False,
     threads: Threads = None,

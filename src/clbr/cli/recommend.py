@@ -95,10 +95,15 @@ def recommend(
         raise InputError(
             "expected one of --user ID, --all, --users FILE, or what an unseen user likes: --likes-item, --likes-bundle"
         )
-    filters = {"--allow": allow, "--deny": deny, "--diversity": diversity, "--keep-chosen": keep_chosen}
+    bundles = recommender.artifact.bundles
+    filters: dict[str, Any] = {
+        "allow": None if allow is None else _read_ids(bundles, allow),
+        "deny": [] if deny is None else _read_ids(bundles, deny),
+        "keep_chosen": keep_chosen,
+    }
     if all_ or users is not None:
-        _reject("--all" if all_ else "--users", filters | {"--json": json})
-        _write_lists(recommender, users, out, k)
+        _reject("--all" if all_ else "--users", {"--diversity": diversity, "--json": json})
+        _write_lists(recommender, users, out, k, filters)
         return
     _reject("a list on the terminal", {"--out": out})
     answer = recommender.recommend_one(
@@ -106,10 +111,8 @@ def recommend(
         likes_items=likes_item or (),
         likes_bundles=likes_bundle or (),
         k=k,
-        keep_chosen=keep_chosen,
-        allow=None if allow is None else _read_ids(recommender.artifact.bundles, allow),
-        deny=[] if deny is None else _read_ids(recommender.artifact.bundles, deny),
         diversity=diversity,
+        **filters,
     )
     if json:
         typer.echo(answer.to_json())
@@ -117,7 +120,9 @@ def recommend(
         show_answers.recommendations(answer, diversity, recommender.artifact.about.diversity)
 
 
-def _write_lists(recommender: "Recommender", users: Path | None, out: Path | None, k: int) -> None:
+def _write_lists(
+    recommender: "Recommender", users: Path | None, out: Path | None, k: int, filters: dict[str, Any]
+) -> None:
     """The lists of the users of a file (None: all), to a file."""
     import numpy as np
 
@@ -133,7 +138,16 @@ def _write_lists(recommender: "Recommender", users: Path | None, out: Path | Non
             raise InputError(f"{users}: has no user, expected one a line")
     count = artifact.about.users if indices is None else len(indices)
     with show.progress("ranking", count) as on_progress:
-        rows = write_lists(artifact, out, k, indices, on_progress)
+        rows = write_lists(
+            artifact,
+            out,
+            k,
+            indices,
+            allow=None if filters["allow"] is None else [artifact.bundles.index(id) for id in filters["allow"]],
+            deny=[artifact.bundles.index(id) for id in filters["deny"]],
+            keep_chosen=filters["keep_chosen"],
+            on_progress=on_progress,
+        )
     typer.echo(f"{out}: {rows:,} rows, {count:,} user{'s' * (count != 1)}")
 
 

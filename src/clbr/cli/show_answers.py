@@ -123,7 +123,7 @@ def explanation(answer: "answers.Explanation") -> None:
         typer.echo(f"  {one.kind} {label(one)}")
     for swap in answer.swaps:
         typer.echo(f"  {label(swap.new)} for {label(swap.old)}")
-    typer.echo(f"Verified; {answer.tried} sets of edits were tried.")
+    typer.echo(f"Verified; sets of edits that were tried: {answer.tried}.")
     typer.echo(CAVEAT)
 
 
@@ -146,7 +146,7 @@ def _not_found(answer: "answers.Explanation") -> str:
         return "Nothing can be edited: " + (
             "the bundle has no items to swap." if answer.question == "contents" else "the history is empty."
         )
-    tried = f"{answer.tried} sets of edits were tried"
+    tried = f"sets of edits that were tried: {answer.tried}"
     if answer.out_of_budget:
         return f"Nothing was found within the budget ({tried}); try a larger --budget."
     most = "the whole history removed leaves it there" if answer.question == "why" else "none brings it there"

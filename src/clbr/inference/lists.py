@@ -1,15 +1,17 @@
 """The lists of many users: as a frame, or as a file that is written block by block."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 from numpy.typing import NDArray
 
 from clbr.data.dataset import Nodes
 from clbr.data.frames import make_frame
+from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.ranking import ranked_blocks
 from clbr.files import atomic_file
@@ -24,7 +26,8 @@ ROWS = 500_000
 
 def recommend_frame(artifact: Artifact, users: NDArray[np.int64], k: int, backend: str) -> Any:
     """The lists of users as a frame: user, user_name, bundle, name, rank, score; names only if the data has them."""
-    frame = pl.concat(_frames(artifact, users, list_length(artifact, k)))
+    blocks = _frames(artifact, users, list_length(artifact, k), KnownScorer(artifact), artifact.graph.ub.pairs)
+    frame = pl.concat(blocks)
     if backend == "polars":
         return frame
     columns: dict[str, Any] = {one.name: one.to_list() if one.dtype == pl.String else one.to_numpy() for one in frame}
@@ -36,17 +39,27 @@ def write_lists(
     out: Path,
     k: int = 20,
     users: NDArray[np.int64] | None = None,
+    *,
+    allow: Collection[int] | None = None,
+    deny: Collection[int] = (),
+    keep_chosen: bool = False,
     on_progress: Callable[[int], None] = lambda users: None,
 ) -> int:
     """Write the lists of users (None: all) to a Parquet or CSV file, atomically; gives the number of rows.
 
-    Columns are those of `recommend_frame`. `on_progress(done)` is called after each block of users.
+    Columns are those of `recommend_frame`. Chosen bundles are left out unless `keep_chosen`. Only bundles of `allow`
+    (None: all) that are not in `deny` are listed. `on_progress(done)` is called after each block of users.
     """
     suffix = out.suffix.lower()
     if suffix not in (".parquet", ".csv"):
         raise InputError(f"{out}: expected a name that ends in .parquet or .csv", "out")
     wanted = np.arange(artifact.about.users) if users is None else users
-    frames = _frames(artifact, wanted, list_length(artifact, k), on_progress)
+    hidden = torch.full((artifact.about.bundles,), allow is not None)
+    hidden[list(allow or ())] = False
+    hidden[list(deny)] = True
+    exclude = artifact.graph.ub.pairs[:0] if keep_chosen else artifact.graph.ub.pairs
+    scorer = KnownScorer(artifact, hidden if hidden.any() else None)
+    frames = _frames(artifact, wanted, list_length(artifact, k), scorer, exclude, on_progress)
     with atomic_file(out) as partial:
         try:
             return _write_csv(frames, partial) if suffix == ".csv" else _write_parquet(frames, partial)
@@ -78,10 +91,12 @@ def _frames(
     artifact: Artifact,
     users: NDArray[np.int64],
     k: int,
+    scorer: KnownScorer,
+    exclude: Pairs,
     on_progress: Callable[[int], None] = lambda users: None,
 ) -> Iterator[pl.DataFrame]:
     """The lists in frames of about `ROWS` rows; at least one frame, which may be empty."""
-    blocks = ranked_blocks(KnownScorer(artifact), users, k, exclude=artifact.graph.ub.pairs, on_progress=on_progress)
+    blocks = ranked_blocks(scorer, users, k, exclude=exclude, on_progress=on_progress)
     user_columns = node_columns(artifact.users, "user", "user_name")
     bundle_columns = node_columns(artifact.bundles, "bundle", "name")
     pieces = [pl.concat([user_columns[:0], bundle_columns[:0]], how="horizontal").with_columns(**_numbers([], []))]

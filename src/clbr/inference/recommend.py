@@ -185,14 +185,15 @@ def score_pairs(artifact: Artifact, users: Sequence[str | int], bundles: Sequenc
 
 
 class KnownScorer(Scorer):
-    """The artifact's scores without the unseen bundle: what is served."""
+    """The artifact's scores without the unseen bundle: what is served. Bundles of `hidden` are never listed."""
 
-    def __init__(self, artifact: Artifact) -> None:
-        self.inner, self.bundles = artifact.scorer, artifact.about.bundles
+    def __init__(self, artifact: Artifact, hidden: Tensor | None = None) -> None:
+        self.inner, self.bundles, self.hidden = artifact.scorer, artifact.about.bundles, hidden
 
     def scores(self, users: Tensor) -> Tensor:
         """For n users an (n, bundles) tensor."""
-        return self.inner.scores(users)[:, : self.bundles]
+        found = self.inner.scores(users)[:, : self.bundles]
+        return found if self.hidden is None else found.masked_fill(self.hidden, -torch.inf)
 
 
 def _answer(
