@@ -111,7 +111,13 @@ def test_how_sure_an_effect_is_quotes_the_measured_agreement(open_page: OpenPage
     page.route(
         "**/v1/about",
         lambda route: route.fulfill(
-            json=about | {"whatif_agreement": {"items-added": {"corrected": 0.153, "low": 0.1, "high": 0.2}}}
+            json=about
+            | {
+                "whatif_agreement": {
+                    "items-added": {"corrected": 0.153, "low": 0.1, "high": 0.2},
+                    "swaps": {"corrected": 0.9, "low": 0.8, "high": 1.0},
+                }
+            }
         ),
     )
     page.reload()

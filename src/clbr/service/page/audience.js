@@ -10,7 +10,7 @@ const LISTED = 200; // users at most, then
 const FEW = 10; // users: a bar for fewer would make a difference of one look large
 
 export function audienceChart() {
-  const [heading, large, detail, sure] = [h("h3"), h("p.large"), h("p.detail"), certainty()];
+  const [heading, large, detail, sure] = [h("h3"), h("p.large"), h("p.detail"), certainty("bundle")];
   const legend = h("p.legend.muted", { "aria-hidden": "true" },
     h("span.before", {}, "before"), h("span.after", {}, "now"));
   const bars = h("ul.bars");

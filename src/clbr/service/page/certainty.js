@@ -9,9 +9,12 @@ export function setAgreement(measured) {
   agreement = measured;
 }
 
-/** A line below an effect. */
-export function certainty() {
+const KINDS = { user: ["items-added", "bundles-added"], bundle: ["swaps"] };
+
+/** A line below an effect of editing a user, or a bundle. */
+export function certainty(edited) {
   const measured = Object.entries(agreement)
+    .filter(([kind]) => KINDS[edited].includes(kind))
     .map(([kind, one]) => `${figure(one)} for ${kind.replace("-", " ")}`);
   const words = measured.length === 0
     ? "How sure: agreement with retraining was not measured."

@@ -46,7 +46,7 @@ function makeView(panel, title, about) {
     return { show() {} };
   }
   const bar = toolbar("drafts");
-  const comparison = h("section.card.comparison", { "aria-label": "Comparison" }, h("p"), certainty());
+  const comparison = h("section.card.comparison", { "aria-label": "Comparison" }, h("p"), certainty("bundle"));
   const drafts = DRAFTS.map((key) => draft(key, about.limits.max_users));
   fill(panel, heading, bar.element, comparison, h("div.columns.equal", {}, drafts.map((one) => one.element)));
 

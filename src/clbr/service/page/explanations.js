@@ -100,7 +100,7 @@ function answerText(answer, edited, canTryMore) {
     h("p", {}, edited && "Without your changes, ", name, rank, restOfSentence(answer, canTryMore)),
     answer.out_of_reach && nearestList(answer),
     editList(answer),
-    bestEdits(answer) && certainty(),
+    bestEdits(answer) && certainty(answer.question === "contents" ? "bundle" : "user"),
     edited && h("p.muted", {}, "This is about the history without your changes",
       bestEdits(answer)?.evidence.length > 0 && "; trying it replaces your changes", "."),
   ];

@@ -50,7 +50,7 @@ export function suggestions(bundle) {
       const request = { bundle: bundle.id, ...editsOf(now), k: state.k, count: COUNT };
       const { swaps, audience } = await post("/suggest", request, signal);
       const none = `No swap of one ${word("item")} was found that gains ${plural("user")}.`;
-      fill(body, swaps.length ? [certainty(), swapList(swaps, audience, now)] : h("p.detail", {}, none));
+      fill(body, swaps.length ? [certainty("bundle"), swapList(swaps, audience, now)] : h("p.detail", {}, none));
       announce(swaps.length ? `${swaps.length} swaps found, the best gains ${count(swaps[0].gain, "user")}` : none);
     }, find));
     if (!signal.aborted) setWaiting(false);

@@ -31,7 +31,7 @@ function userView(body, user, about, reload) {
     editable: about.supports_whatif,
   }) });
   const groups = [group("bundle", user.bundles), group("item", user.items)];
-  const [heading, summary, sure, warnings, error] = [h("h3"), h("p.detail"), certainty(), h("div"), h("div")];
+  const [heading, summary, sure, warnings, error] = [h("h3"), h("p.detail"), certainty("user"), h("div"), h("div")];
   const brief = summaryBar(heading, { above: true });
   const list = recommendationList(about.supports_whatif ? explain : null);
   const explained = explanations(user, about.limits.budget);
