@@ -11,7 +11,6 @@ from page_helpers import (
     remove,
     shown_list,
     user_link,
-    wait_idle,
     whatif,
 )
 from service_helpers import Service
@@ -80,7 +79,7 @@ def test_swaps_that_would_bring_a_bundle_in_open_the_bundle_tab(open_page: OpenP
     panel.get_by_role("button", name="Or change what is in this list").click()
     panel.get_by_role("button", name="Open with these swaps").click()
     page.get_by_role("heading", name=answer["bundle"]["name"], exact=True).wait_for()
-    wait_idle(page)
+    page.locator(".nodes .added:visible").first.wait_for()
     assert page.get_by_role("tab", name="List studio").get_attribute("aria-selected") == "true"
     assert page.locator(".nodes .added:visible").count() == len(answer["swaps"])
 

@@ -84,7 +84,7 @@ function draft(key, maxUsers) {
   async function show(signal, retry) {
     const ids = now()[key];
     const done = await attempt(error, async () => {
-      const items = await lookUp("item", ids, signal);
+      const items = await busy(list, () => lookUp("item", ids, signal));
       signal.throwIfAborted();
       drawItems(list, items, key, adder.input);
       const wanted = JSON.stringify([ids, state.k]);

@@ -1,6 +1,6 @@
 // A list of nodes that can be removed, added and swapped: a user's history, a bundle's contents.
 
-import { announce, button, fill, h, icon, iconButton, updateList } from "/page/dom.js";
+import { announce, busy, button, fill, h, icon, iconButton, updateList } from "/page/dom.js";
 import { lookUp } from "/page/lookup.js";
 import { describe, fullLabel, repeated, showPreviews, updateId } from "/page/names.js";
 import { searchBox } from "/page/search.js";
@@ -30,7 +30,7 @@ export function editableList(config) {
   async function show(given, signal) {
     if (given !== nodes) all = given.length <= SHOWN + FEW;
     nodes = given;
-    const found = await lookUp(kind, editor.otherIds(), signal);
+    const found = await busy(list, () => lookUp(kind, editor.otherIds(), signal));
     signal.throwIfAborted(); // the edits may have changed meanwhile
     others = found;
     draw();
