@@ -1,11 +1,13 @@
-"""BGCN and CrossCBR on growing data: seconds per epoch and peak memory, NetEase-like and 1, 2, 4, 8 times Youshu-like.
+"""How an epoch grows with the data: CrossCBR and TriLevel on worlds of 1, 2, 4, 8, 16 times Youshu and like NetEase.
 
-Each cell runs in its own process. It loads the data, makes two steps to warm up, times up to 40 steps of an epoch
-(scaled to a full epoch) and evaluates on validation once, so that its peak memory is that of a real run. The time of a
-step should grow no faster than the number of edges. The number of steps grows with the number of training pairs, unless
-the batch size grows, too:
+Each cell runs in its own process and trains with the defaults for data of its size: two epochs to warm up and two that
+are timed, evaluation on validation included. The seconds of an epoch divided by the edges should stay the same. A line
+is fitted to the logarithms of both: an exponent of 1 is growth like the edges.
 
-    python benchmarks/scale.py [--growing-batch] [--quick]
+With --to-accuracy each cell is trained until its patience ends, and the time to 95 percent of the best R@20 on
+validation is compared in the same way (hours). Finished cells are kept in --out, and a run that was stopped goes on.
+
+    python benchmarks/scale.py [--to-accuracy] [--scales 1,2,4,8,16] [--models crosscbr,trilevel] [--out FOLDER]
 """
 
 import argparse
@@ -13,143 +15,122 @@ import json
 import resource
 import subprocess
 import sys
+from math import log
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryDirectory
+from statistics import linear_regression, median
+from tempfile import mkdtemp
 from time import perf_counter
 from typing import Any
 
 # The package is imported inside functions: the peak memory of a child process includes that of its parent.
 
-MODELS = ("bgcn", "crosscbr")
-WARM_UP, TIMED = 2, 40
+WARM_UP, TIMED = 2, 2
+SHARE = 0.95
+"""Of the best R@20: the accuracy whose time is compared."""
 GIB = 2**20  # ru_maxrss counts KiB
 
 
-def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIB
-
-
 def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
-    """Simulate a data set and save it."""
-    from clbr.data.folder import save
+    """Simulate a data set and save it, unless it is there already."""
+    from clbr.data.folder import load, save
     from clbr.simulation.generate import simulate
 
-    dataset = simulate(like, scale=scale).dataset  # type: ignore[arg-type]
-    save(dataset, Path(folder))
-    return {"edges": len(dataset.train) + len(dataset.ui) + len(dataset.bi)}
+    if not Path(folder).exists():
+        save(simulate(like, scale=scale).dataset, Path(folder))  # type: ignore[arg-type]
+    dataset = load(Path(folder))
+    return {"edges": len(dataset.train) + len(dataset.ui) + len(dataset.bi), "pairs": len(dataset.train)}
 
 
-def measure(folder: str, name: str, batch: int) -> dict[str, Any]:
-    """Train for some steps, then evaluate on validation. Returns seconds and GiB."""
+def measure(folder: str, name: str, to_accuracy: bool) -> dict[str, Any]:
+    """Train for a few epochs, or until the patience ends. Returns the seconds and the R@20 of each epoch."""
     from clbr.data.folder import load
-    from clbr.evaluation.protocol import evaluate
-    from clbr.graph.graph import BundleGraph
     from clbr.models.registry import make_model
     from clbr.rng import torch_generator
-    from clbr.training.batches import Positives
-    from clbr.training.config import compose
-    from clbr.training.loop import make_optimizer
+    from clbr.training.config import compose, defaults_by_data
+    from clbr.training.loop import make_optimizer, train
     from clbr.training.runtime import use_threads
 
     use_threads(None)
-    imported = peak()
-    run = compose(folder, name, preset="youshu", changes={"batch_size": batch})
     dataset = load(Path(folder))
-    graph = BundleGraph.of(dataset)
+    changes = {} if to_accuracy else {"epochs": WARM_UP + TIMED}
+    by_data = defaults_by_data(name, dataset)
+    run = compose(folder, name, preset="youshu", by_data=by_data, changes=changes)
     model = make_model(name, run.settings, dataset, torch_generator(0, "model"))
-    optimizer, positives = make_optimizer(model, run.train), Positives(dataset.train, graph.ub.shape)
-    for limit in (WARM_UP, TIMED):
-        start, times = epoch(model, optimizer, graph, positives, batch, limit)
-    steps, rest = -(-len(positives) // batch), times[1:] or times
-    trained = peak()
-    evaluation_start = perf_counter()
-    evaluate(model.scorer(graph), dataset, split="validation")
-    return {
-        "steps": steps,
-        "step": median(times),
-        "epoch": start + times[0] + (steps - 1) * median(rest),  # the first step also builds the operators
-        "evaluation": perf_counter() - evaluation_start,
-        "imported": imported,
-        "trained": trained,
-        "peak": peak(),
-        "added": peak() - imported,
-    }
+    seconds, recall = [], []
+    for epoch in train(model, make_optimizer(model, run.train), dataset, run.train, seed=0):
+        seconds.append(epoch.seconds)
+        recall.append(epoch.validation["recall@20"])
+        print(f"  {name} epoch {epoch.number}: {seconds[-1]:.1f} s, R@20 {100 * recall[-1]:.2f}", file=sys.stderr)
+        if len(recall) - recall.index(max(recall)) > run.train.patience:
+            break
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIB
+    return {"batch": run.train.batch_size, "seconds": seconds, "recall": recall, "peak": peak}
 
 
-def epoch(model: Any, optimizer: Any, graph: Any, positives: Any, batch: int, limit: int) -> tuple[float, list[float]]:
-    """Return the seconds to start an epoch (its graph and its negatives), and of each of its first steps."""
-    import torch
-
-    from clbr.models.base import Batch
-    from clbr.rng import generator, torch_generator
-
-    epoch_start = perf_counter()
-    noise = torch_generator(0, "epoch")
-    epoch_graph = model.epoch_graph(graph, noise)
-    triples = positives.epoch(batch, 1, generator(0, "epoch"))
-    mark = perf_counter()
-    start, times = mark - epoch_start, []
-    for _, ub in zip(range(limit), triples, strict=False):
-        loss = torch.stack(list(model.losses(epoch_graph, Batch(ub), noise).values())).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        times.append(perf_counter() - mark)
-        mark = perf_counter()
-    return start, times
+def in_a_process(function: str, *arguments: Any) -> dict[str, Any]:
+    """Call a function of this file in a process of its own."""
+    call = json.dumps([function, *arguments])
+    done = subprocess.run([sys.executable, __file__, "--call", call], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{function} {arguments}: failed, see above")
+    return json.loads(done.stdout)
 
 
-def in_a_process(*call: object) -> dict[str, Any]:
-    """Call one of the functions above in a new process."""
-    command = [sys.executable, __file__, "--call", json.dumps(call)]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return answer
+def seconds_of(cell: dict[str, Any], to_accuracy: bool) -> float:
+    """Return the seconds of an epoch, or up to the first epoch with 95 percent of the best R@20."""
+    if not to_accuracy:
+        return median(cell["seconds"][WARM_UP:])
+    reached = next(at for at, value in enumerate(cell["recall"]) if value >= SHARE * max(cell["recall"]))
+    return sum(cell["seconds"][: reached + 1])
 
 
-def show(name: str, cells: list[dict[str, Any]]) -> None:
-    base = next(cell for cell in cells if cell["like"] == "youshu")
-    grown = ("edges", "step", "epoch", "peak", "added")
-    heads = ("edges", "steps", "step ms", "epoch s", "validation s", "import GiB", "trained GiB", "peak GiB")
-    print(f"\n{name:18}" + "".join(f"{head:>12}" for head in heads) + "   | " + "".join(f"{x:>8}" for x in grown))
-    for cell in cells:
-        label = f"{cell['like']} x {cell['scale']:g}"
-        figures = (
-            f"{cell['edges']:12,}{cell['steps']:12,}{cell['step'] * 1e3:12.0f}{cell['epoch']:12.2f}"
-            f"{cell['evaluation']:12.2f}{cell['imported']:12.2f}{cell['trained']:12.2f}{cell['peak']:12.2f}"
-        )
-        ratios = "".join(f"{cell[key] / base[key]:8.2f}" for key in grown)
-        print(f"{label:18}{figures}   | {ratios}")
+def show(name: str, cells: list[dict[str, Any]], to_accuracy: bool) -> None:
+    what = f"to {SHARE:.0%} of the best R@20" if to_accuracy else "an epoch"
+    print(f"\n| {name} | edges | batch | R@20 | {what}, s | per million edges, s | times | peak, GiB |")
+    print("|---|---|---|---|---|---|---|---|")
+    times = [seconds_of(cell, to_accuracy) for cell in cells]
+    rates = [1e6 * time / cell["edges"] for time, cell in zip(times, cells, strict=True)]
+    for cell, time, rate in zip(cells, times, rates, strict=True):
+        recall = f"{100 * max(cell['recall']):.2f}" if to_accuracy else ""
+        row = [cell["world"], f"{cell['edges']:,}", f"{cell['batch']:,}", recall, f"{time:.1f}", f"{rate:.2f}"]
+        print("|", " | ".join([*row, f"{rate / rates[0]:.2f}", f"{cell['peak']:.2f}"]), "|")
+    if len(cells) > 1:
+        slope = linear_regression([log(cell["edges"]) for cell in cells], [log(time) for time in times]).slope
+        print(f"\nexponent {slope:.2f}; the dearest edge costs {max(rates) / min(rates):.2f} times the cheapest")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--growing-batch", action="store_true", help="batches of 2,048 times the scale instead of 2,048"
-    )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--to-accuracy", action="store_true", help="time to 95 percent of the best R@20, not an epoch")
+    parser.add_argument("--scales", default="1,2,4,8,16", help="multiples of Youshu")
+    parser.add_argument("--models", default="crosscbr,trilevel")
+    parser.add_argument("--no-netease", action="store_true", help="without the world like NetEase")
     parser.add_argument("--quick", action="store_true", help="two small worlds, as a check")
+    parser.add_argument("--out", help="folder for worlds and finished cells")
     parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.call:
         function, *arguments = json.loads(options.call)
         print(json.dumps({"draw": draw, "measure": measure}[function](*arguments)))
         return
-    scales = (0.1, 0.2) if options.quick else (1, 2, 4, 8)
-    worlds = [("youshu", scale) for scale in scales] + ([] if options.quick else [("netease", 1)])
-    cells: dict[str, list[dict[str, Any]]] = {name: [] for name in MODELS}
+    scales = [0.1, 0.2] if options.quick else [float(scale) for scale in options.scales.split(",")]
+    worlds = [("youshu", scale) for scale in scales]
+    worlds += [] if options.quick or options.no_netease else [("netease", 1.0)]
+    out, models = Path(options.out or mkdtemp()), options.models.split(",")
+    cells: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
     for like, scale in worlds:
-        batch = round(2048 * scale) if options.growing_batch and like == "youshu" else 2048
-        with TemporaryDirectory() as space:
-            folder = f"{space}/{like}"
-            world = {"like": like, "scale": scale} | in_a_process("draw", folder, like, scale)
-            for name in MODELS:
-                cells[name].append(world | in_a_process("measure", folder, name, batch))
-                print(f"{like} x {scale:g}, {name}: done", file=sys.stderr)
-    print(
-        f"Right of the bar: multiples of the values of youshu x {scales[0]:g}; added is the peak without the imports."
-    )
-    for name in MODELS:
-        show(name, cells[name])
+        world = f"{like} x {scale:g}"
+        size = in_a_process("draw", str(out / f"{like}{scale:g}"), like, scale) | {"world": world}
+        for name in models:
+            kept = out / f"{like}{scale:g}-{name}{'-to-accuracy' if options.to_accuracy else ''}.json"
+            if not kept.exists():
+                start = perf_counter()
+                cell = in_a_process("measure", str(out / f"{like}{scale:g}"), name, options.to_accuracy)
+                kept.write_text(json.dumps(cell))
+                print(f"{world}, {name}: {perf_counter() - start:.0f} s", file=sys.stderr)
+            cells[name].append(json.loads(kept.read_text()) | size)
+    for name in models:
+        show(name, cells[name], options.to_accuracy)
 
 
 if __name__ == "__main__":

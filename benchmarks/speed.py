@@ -28,9 +28,9 @@ from clbr.data.folder import load
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Batch, Model, Triples
-from clbr.models.crosscbr import CrossCBR, CrossCBRConfig
+from clbr.models.crosscbr import CrossCBRConfig
 from clbr.models.layers import grow, unit_rows
-from clbr.models.objectives import softmax_loss
+from clbr.models.objectives import level_contrast, softmax_loss
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate
@@ -107,14 +107,17 @@ def negatives(dataset: BundleDataset, graph: BundleGraph) -> Implementations:
 
 def contrastive(graph: BundleGraph, batch: Triples) -> Implementations:
     """InfoNCE of the users and bundles of one batch between the levels, with gradients of the embedding tables."""
-    model = CrossCBR(CrossCBRConfig(), graph.users, graph.bundles, graph.items)
     tables = vectors(graph.users, graph.users, graph.bundles, graph.bundles)
-    theirs = partial(reference.info_nce, temperature=model.config.temperature)
+    temperature = CrossCBRConfig().temperature
 
-    def both(info_nce: Callable[..., Tensor], *tables: Tensor) -> Tensor:
-        return info_nce(*tables[:2], batch.users) + info_nce(*tables[2:], batch.positives)
+    def ours(*tables: Tensor) -> Tensor:
+        one = level_contrast(tables[:2], batch.users, temperature)
+        return one + level_contrast(tables[2:], batch.positives, temperature)
 
-    ours, other = partial(both, model._contrastive_loss), partial(both, theirs)
+    def other(*tables: Tensor) -> Tensor:
+        one = reference.info_nce(*tables[:2], batch.users, temperature)
+        return one + reference.info_nce(*tables[2:], batch.positives, temperature)
+
     torch.testing.assert_close(ours(*tables), other(*tables), rtol=1e-4, atol=0)
     return {"engine": forward_and_backward(tables, ours), "reference": forward_and_backward(tables, other)}
 

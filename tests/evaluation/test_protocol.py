@@ -49,6 +49,15 @@ def test_validation_is_evaluated_on_validation_pairs(small: BundleDataset) -> No
     assert result.per_user["recall@1"].tolist() == [1.0, 1.0]
 
 
+def test_at_most_max_users_are_ranked_always_the_same_ones(tiny: World) -> None:
+    scorer = baseline_scorer("popularity", tiny.dataset)
+    full = evaluate(scorer, tiny.dataset, split="validation", max_users=10_000)
+    some, again = (evaluate(scorer, tiny.dataset, split="validation", max_users=50) for _ in range(2))
+    assert len(some.users) == 50 and some.users.tolist() == again.users.tolist() == sorted(set(some.users.tolist()))
+    at = np.searchsorted(full.users, some.users)
+    assert some.per_user["recall@20"].tolist() == full.per_user["recall@20"][at].tolist()
+
+
 def test_a_k_above_the_number_of_bundles_finds_every_pair(small: BundleDataset) -> None:
     assert evaluate(baseline_scorer("popularity", small), small, split="test", ks=(50,))["recall@50"] == 1.0
 

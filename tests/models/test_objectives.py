@@ -1,11 +1,12 @@
 import math
+from itertools import combinations
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from clbr.models import objectives
-from clbr.models.objectives import TopK, bpr, info_nce, softmax_loss
+from clbr.models.objectives import TopK, bpr, info_nce, level_contrast, softmax_loss
 
 
 def test_bpr_worked_out_by_hand() -> None:
@@ -91,7 +92,7 @@ def test_a_sampled_softmax_inflates_the_sum_over_the_sampled_negatives(
 ) -> None:
     monkeypatch.setattr(objectives, "SOFTMAX_BLOCK", block)
     given = examples()
-    sample = torch.tensor([0, 2, 3, 5])
+    sample = torch.tensor([[0, 2, 3, 5]])
     ours = softmax_loss(**given, sample=sample)
     # By row: the sampled negatives, and how many negatives there are for each of them.
     negatives = {0: ([0, 3, 5], 4 / 3), 1: ([5], 1 / 1), 2: ([0, 2, 3], 5 / 3), 4: ([0, 2, 5], 5 / 3)}
@@ -106,16 +107,34 @@ def test_a_sampled_softmax_inflates_the_sum_over_the_sampled_negatives(
         torch.testing.assert_close(mine, theirs)
 
 
+def test_parts_of_the_users_have_samples_of_their_own() -> None:
+    given = examples()
+    samples = torch.tensor([[0, 2, 3, 5], [0, 1, 4, 5]])  # for rows 0 to 2, and for rows 3 and 4
+    inputs = (given["users"], given["bundles"])
+    both = softmax_loss(**given, sample=samples)
+    parts = [
+        softmax_loss(
+            **given | {name: given[name][mask] for name in ("rows", "positives")}, sample=samples[part : part + 1]
+        )
+        for part, mask in enumerate((given["rows"] < 3, given["rows"] >= 3))
+    ]
+    shares = [(given["rows"] < 3).double().mean(), (given["rows"] >= 3).double().mean()]
+    apart = sum(share * part for share, part in zip(shares, parts, strict=True))
+    torch.testing.assert_close(both, apart)
+    for one, other in zip(torch.autograd.grad(both, inputs), torch.autograd.grad(apart, inputs), strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_a_sample_of_all_bundles_gives_the_exact_softmax() -> None:
     given = examples()
-    torch.testing.assert_close(softmax_loss(**given, sample=torch.arange(6)), softmax_loss(**given))
+    torch.testing.assert_close(softmax_loss(**given, sample=torch.arange(6)[None]), softmax_loss(**given))
 
 
 def test_a_user_who_has_chosen_the_whole_sample_adds_nothing() -> None:
     given = examples()
     one = given["rows"] == 1
     given["rows"], given["positives"] = given["rows"][one], given["positives"][one]
-    loss = softmax_loss(**given, sample=torch.tensor([0, 1, 4]))
+    loss = softmax_loss(**given, sample=torch.tensor([[0, 1, 4]]))
     assert loss == 0
     assert all(not gradient.any() for gradient in torch.autograd.grad(loss, (given["users"], given["bundles"])))
 
@@ -140,8 +159,33 @@ def test_slk_weighs_a_pair_by_its_distance_from_the_kth_score(block: int, monkey
 
 def test_k_shrinks_with_the_sample_and_is_at_most_the_number_of_bundles() -> None:
     given = examples()
-    sample = torch.tensor([0, 2, 3])
+    sample = torch.tensor([[0, 2, 3]])
     assert softmax_loss(**given, sample=sample, top=TopK(2, 1.0)) == softmax_loss(
         **given, sample=sample, top=TopK(1, 1.0)
     )
     assert softmax_loss(**given, top=TopK(6, 1.0)) == softmax_loss(**given, top=TopK(100, 1.0))
+
+
+def test_the_contrast_of_levels_is_the_mean_over_each_two_and_counts_repeated_nodes() -> None:
+    levels = [torch.randn(5, 3, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    nodes = torch.tensor([4, 0, 4, 2])
+    rows = [normalize(level[nodes]) for level in levels]
+    plain = [cross_entropy(one @ other.T / 0.3, torch.arange(4)) for one, other in combinations(rows, 2)]
+    # Node 4 occurs twice: its second row is no negative of the first but an equal one, as in the published code.
+    torch.testing.assert_close(level_contrast(levels, nodes, 0.3), torch.stack(plain).mean())
+    torch.testing.assert_close(
+        level_contrast(levels[:1], nodes, 0.3), cross_entropy(rows[0] @ rows[0].T / 0.3, torch.arange(4))
+    )
+
+
+def test_a_large_batch_is_contrasted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = [torch.randn(9, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    nodes = torch.tensor([4, 0, 4, 2, 8, 7, 0])
+    whole = level_contrast(levels, nodes, 0.3)
+    parts = [level_contrast(levels, part, 0.3) * len(part) / 7 for part in nodes.split(3)]
+    monkeypatch.setattr(objectives, "CONTRASTED", 3)
+    ours, plain = level_contrast(levels, nodes, 0.3), sum(parts)
+    torch.testing.assert_close(ours, plain)
+    assert ours < whole  # a node has fewer to be told apart from
+    for one, other in zip(torch.autograd.grad(ours, levels), torch.autograd.grad(plain, levels), strict=True):
+        torch.testing.assert_close(one, other)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from clbr import World
 from clbr.graph.graph import Edges
+from clbr.training import batches
 from clbr.training.batches import Negatives, Positives, view_batches
 
 PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1)
@@ -82,12 +83,12 @@ def test_batches_of_a_view_are_endless_and_none_without_negatives() -> None:
 def test_batches_can_hold_whole_users() -> None:
     pairs = np.array([[0, 1], [0, 3], [1, 2], [3, 0], [3, 1], [3, 4]], np.int32)
     positives = Positives(pairs, (4, 5))
-    batches = list(positives.epoch(4, 1, np.random.default_rng(0), compared=5))
-    users = torch.cat([batch.users for batch in batches]).tolist()
-    seen = sorted(zip(users, torch.cat([batch.positives for batch in batches]).tolist(), strict=True))
+    found = list(positives.epoch(4, 1, np.random.default_rng(0), compared=5))
+    users = torch.cat([batch.users for batch in found]).tolist()
+    seen = sorted(zip(users, torch.cat([batch.positives for batch in found]).tolist(), strict=True))
     assert seen == [tuple(pair) for pair in pairs.tolist()]
     assert sum(one != other for one, other in pairwise(users)) == 2  # a user's pairs are together
-    for batch in batches:
+    for batch in found:
         assert batch.known is not None and batch.sample is None and batch.negatives.shape == (len(batch.users), 0)
         assert batch.known.tolist() == [pair for pair in pairs.tolist() if pair[0] in batch.users]
     assert next(positives.epoch(2, 1, np.random.default_rng(0))).known is None
@@ -104,5 +105,12 @@ def test_users_come_in_another_order_in_another_epoch() -> None:
 def test_bundles_to_compare_with_are_sampled_where_there_are_more() -> None:
     positives = Positives(np.array([[0, 1], [1, 2]], np.int32), (2, 50))
     samples = [batch.sample for batch in positives.epoch(1, 1, np.random.default_rng(0), compared=7)]
-    assert [len(set(sample.tolist())) for sample in samples if sample is not None] == [7, 7]
-    assert all(sample is not None and sample.tolist() == sorted(sample.tolist()) for sample in samples)
+    assert [[len(set(part)) for part in sample.tolist()] for sample in samples if sample is not None] == [[7], [7]]
+    assert all(part == sorted(part) for sample in samples if sample is not None for part in sample.tolist())
+
+
+def test_a_large_batch_has_several_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "SAMPLED", 2)
+    positives = Positives(np.stack([np.arange(5), np.zeros(5)], 1).astype(np.int32), (5, 50))
+    (batch,) = positives.epoch(5, 1, np.random.default_rng(0), compared=7)
+    assert batch.sample is not None and batch.sample.shape == (3, 7) and len({*map(tuple, batch.sample.tolist())}) == 3

@@ -105,13 +105,22 @@ def test_a_file_whose_views_and_paradigm_disagree_raises(old: str, new: str, tmp
 
 @pytest.mark.parametrize(
     ("pairs", "size"),
-    [(1, 256), (2_915, 256), (8_191, 256), (8_192, 512), (11_666, 512), (32_768, 2048), (10**9, 2048)],
+    [
+        (1, 256),
+        (2_915, 256),
+        (8_191, 256),
+        (8_192, 512),
+        (11_666, 512),
+        (32_768, 2048),
+        (217_864, 8192),
+        (10**9, 1 << 25),
+    ],
 )
-def test_the_default_batch_size_gives_about_sixteen_steps_an_epoch(pairs: int, size: int) -> None:
+def test_the_default_batch_size_gives_sixteen_to_thirty_one_steps_an_epoch(pairs: int, size: int) -> None:
     assert default_batch_size(pairs) == size
 
 
-def test_defaults_by_data_hold_where_no_shipped_preset_is_used(
+def test_a_batch_is_as_the_data_say_and_with_a_shipped_preset_never_smaller_than_its_default(
     tiny: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -120,6 +129,9 @@ def test_defaults_by_data_hold_where_no_shipped_preset_is_used(
     assert compose("x", "crosscbr", by_data=by_data).train.batch_size == 256
     assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
     assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048
+    large = {"batch_size": 8192}
+    assert compose("x", "crosscbr", by_data=large, preset="netease").train.batch_size == 8192
+    assert compose("x", "bgcn", by_data=large, preset="netease").train.batch_size == 2048  # stated in the preset
     assert compose("x", "crosscbr").train.batch_size == 2048
     Path("mine.toml").write_text("[train]\nlearning_rate = 0.002\n")
     assert compose("x", "crosscbr", by_data=by_data, preset="mine.toml").train.batch_size == 256

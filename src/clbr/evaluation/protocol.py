@@ -15,6 +15,7 @@ from clbr.errors import InputError
 from clbr.evaluation.metrics import METRICS, PerUser, average_popularity, coverage
 from clbr.evaluation.ranking import rank
 from clbr.models.base import Scorer
+from clbr.rng import generator
 
 
 class BestBaseline(Config):
@@ -112,6 +113,7 @@ def evaluate(
     ks: Iterable[int] = (20, 40),
     mask_validation: bool = False,
     masked: Pairs | None = None,
+    max_users: int | None = None,
     block: int | None = None,
     on_progress: Callable[[int], None] = lambda users: None,
 ) -> Evaluation:
@@ -119,7 +121,8 @@ def evaluate(
 
     Metrics are named "recall@20" and so on, for each K in `ks`. Training pairs and pairs in `masked` are never
     recommended. With `mask_validation`, validation pairs are not recommended on test either (published figures do not
-    mask them). `block` is the number of users ranked at once; `on_progress(done)` is called after each block.
+    mask them). If there are more than `max_users` users, a random sample of them is ranked, always the same one.
+    `block` is the number of users ranked at once; `on_progress(done)` is called after each block.
     """
     ks = sorted({whole_number(k, "ks") for k in ([ks] if isinstance(ks, int) else ks)})
     if split not in ("validation", "test"):
@@ -131,6 +134,9 @@ def evaluate(
         raise InputError(f"{dataset.name}: no {split} pairs to evaluate on")
     bundles = len(dataset.bundles)
     users, relevant = np.unique(wanted[:, 0].astype(np.int64), return_counts=True)
+    if max_users is not None and len(users) > max_users:
+        some = np.sort(generator(0, "evaluated users").choice(len(users), max_users, replace=False))
+        users, relevant = users[some], relevant[some]
     exclude = _excluded(dataset, dataset.validation if mask_validation and split == "test" else None, masked)
     ranking = rank(scorer, users, ks[-1], exclude=exclude, block=block, on_progress=on_progress)
 

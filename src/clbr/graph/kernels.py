@@ -12,11 +12,36 @@ from numpy.typing import NDArray
 
 try:
     import numba
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
 except ImportError:  # callers then use their torch implementation
     available = False
 else:
     available = True
 
+    @intrinsic  # type: ignore[untyped-decorator]
+    def prefetch(_: Any, array: Any, row: Any, column: Any) -> Any:
+        """Request the line of the cache with array[row, column], without waiting for it (LLVM's prefetch)."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            shape, strides = (cgutils.unpack_tuple(builder, part, 2) for part in (array.shape, array.strides))
+            at = [context.cast(builder, arguments[i], signature.args[i], types.int64) for i in (1, 2)]
+            place = cgutils.get_item_pointer2(context, builder, array.data, shape, strides, "C", at)
+            pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [builder.bitcast(place, pointer), flag(0), flag(3), flag(1)])  # read, keep, data
+            return context.get_dummy_value()
+
+        return types.void(array, row, column), generate
+
+
+AHEAD = 16
+"""Entries of a sparse matrix between the request for a row of the dense one and its use."""
+LINE = 16
+"""Numbers in a line of the cache."""
 GOLDEN, MIX = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 """Constants of splitmix64 (Steele et al., OOPSLA 2014)."""
 
@@ -32,18 +57,24 @@ def _multiply(
     """Compute out = sparse @ dense, four entries of a row at a time.
 
     That reads and writes each sum a quarter as often. The remainder of a row (its length modulo 4) is added first.
+    Rows of `dense` are requested from memory AHEAD entries before they are needed: a large graph reads them at random.
     """
-    width = dense.shape[1]
+    width, last = dense.shape[1], len(columns) - 1
     for chunk in numba.prange(len(chunks) - 1):
         for row in range(chunks[chunk], chunks[chunk + 1]):
             at, end = pointers[row], pointers[row + 1]
             for k in range(width):
                 out[row, k] = 0
             for edge in range(at, at + (end - at) % 4):
+                for k in range(0, width, LINE):
+                    prefetch(dense, columns[min(edge + AHEAD, last)], k)
                 column, value = columns[edge], values[edge]
                 for k in range(width):
                     out[row, k] += value * dense[column, k]
             for edge in range(at + (end - at) % 4, end, 4):
+                for ahead in range(AHEAD, AHEAD + 4):
+                    for k in range(0, width, LINE):
+                        prefetch(dense, columns[min(edge + ahead, last)], k)
                 a, b, c, d = columns[edge], columns[edge + 1], columns[edge + 2], columns[edge + 3]
                 p, q, r, s = values[edge], values[edge + 1], values[edge + 2], values[edge + 3]
                 for k in range(width):

@@ -50,7 +50,7 @@ class Triples:
     known: Tensor | None = None
     """All training pairs of these users, (m, 2), sorted; for objectives that compare with all bundles."""
     sample: Tensor | None = None
-    """The bundles to compare with, sorted; None: all."""
+    """The bundles to compare with, (parts, n): the users in equal parts, each with sorted bundles; None: all."""
 
     def to(self, device: torch.device) -> "Triples":
         """Return the triples on a device."""
@@ -156,7 +156,7 @@ class EncoderConfig(ModelConfig):
         "bpr", description="against one negative (bpr), all bundles (softmax), or these with weight on the top K (slk)"
     )
     compared_bundles: int = Field(
-        32_768, ge=1, description="softmax, slk: bundles to compare with; if there are more, a sample in each step"
+        6_144, ge=1, description="softmax, slk: bundles to compare with; if there are more, a sample in each step"
     )
     top_k: int = Field(20, ge=1, description="slk: the K whose top K counts more")
     top_k_temperature: float = Field(1.0, gt=0, description="slk: how far around the K-th score a pair counts")

@@ -23,8 +23,8 @@ from clbr.models.base import (
     Level,
     SearchSpace,
 )
-from clbr.models.layers import directed_edge_dropout, dropout, propagate, unit_rows
-from clbr.models.objectives import info_nce
+from clbr.models.layers import directed_edge_dropout, dropout, propagate
+from clbr.models.objectives import level_contrast
 
 
 class CrossCBRConfig(EncoderConfig):
@@ -93,13 +93,7 @@ class CrossCBR(Encoder):
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return BPR and the contrastive loss between the levels, for the batch's users and positive bundles."""
         losses = super().task_losses(embeddings, batch)
-        item, bundle = embeddings.levels["item"], embeddings.levels["bundle"]
-        users = self._contrastive_loss(item.users, bundle.users, batch.ub.users)
-        bundles = self._contrastive_loss(item.bundles, bundle.bundles, batch.ub.positives)
+        item, bundle, temperature = embeddings.levels["item"], embeddings.levels["bundle"], self.config.temperature
+        users = level_contrast([item.users, bundle.users], batch.ub.users, temperature)
+        bundles = level_contrast([item.bundles, bundle.bundles], batch.ub.positives, temperature)
         return losses | {"contrast": self.config.contrastive_weight * (users + bundles) / 2}
-
-    def _contrastive_loss(self, one: Tensor, other: Tensor, nodes: Tensor) -> Tensor:
-        """Return InfoNCE over the nodes of the batch. Duplicates count as often as they occur."""
-        distinct, counts = torch.unique(nodes, return_counts=True)
-        first, second = (unit_rows(level.index_select(0, distinct)) for level in (one, other))
-        return info_nce(first, second, counts.to(one.dtype), self.config.temperature)

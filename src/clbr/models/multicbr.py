@@ -17,7 +17,7 @@ from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
 from clbr.models.layers import add_noise, unit_rows
-from clbr.models.objectives import info_nce
+from clbr.models.objectives import level_contrast
 
 Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2)]
 """The weights of x0 and of layers 1, 2, ...: their number is the number of layers plus 1."""
@@ -79,17 +79,11 @@ class MultiCBR(Encoder):
         """Return the objective, and the contrastive loss of the batch's users and positive bundles."""
         losses = super().task_losses(embeddings, batch)
         if self.config.contrastive_weight:
-            fused = embeddings.levels["fused"]
-            users = self._contrastive_loss(fused.users, batch.ub.users)
-            bundles = self._contrastive_loss(fused.bundles, batch.ub.positives)
+            fused, temperature = embeddings.levels["fused"], self.config.temperature
+            users = level_contrast([fused.users], batch.ub.users, temperature)
+            bundles = level_contrast([fused.bundles], batch.ub.positives, temperature)
             losses["contrast"] = self.config.contrastive_weight * (users + bundles) / 2
         return losses
-
-    def _contrastive_loss(self, vectors: Tensor, nodes: Tensor) -> Tensor:
-        """Return InfoNCE of vectors with themselves. Duplicates count as often as they occur."""
-        distinct, counts = torch.unique(nodes, return_counts=True)
-        unit = unit_rows(vectors.index_select(0, distinct))
-        return info_nce(unit, unit, counts.to(unit.dtype), self.config.temperature)
 
 
 def _propagate(

@@ -1,11 +1,15 @@
 """Training objectives as pure functions. Each cites its paper."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
+
+from clbr.models.layers import unit_rows
 
 
 def bpr(positive: Tensor, negative: Tensor) -> Tensor:
@@ -40,9 +44,10 @@ def softmax_loss(
 
     Example i is the user `users[rows[i]]` with the bundle `positives[i]`. Scores are inner products of `users` (u, d)
     and `bundles` (b, d). The negatives of a user are all bundles that the user has not chosen: `known` (m, 2) holds the
-    row and the bundle of every choice, sorted by row. With `sample`, sorted bundles drawn uniformly, the sum over the
-    negatives is estimated: the sum over those in the sample, times the number of all and divided by that of the
-    sampled ones. In blocks: a score exists only as long as its block.
+    row and the bundle of every choice, sorted by row. With `sample` (parts, n), each row of which holds sorted bundles
+    drawn uniformly, the sum over the negatives is estimated: the sum over those in the sample, times the number of all
+    and divided by that of the sampled ones. The users are divided evenly among the rows of the sample. In blocks: a
+    score exists only as long as its block.
     """
     loss: Tensor = _Softmax.apply(users, bundles, rows, positives, known, sample, top)  # type: ignore[no-untyped-call]
     return loss
@@ -66,36 +71,32 @@ class _Softmax(torch.autograd.Function):
         sample: Tensor | None,
         top: TopK | None,
     ) -> Tensor:
-        compared, known, inflation = _compared(bundles, known, sample, len(users))
-        size = max(1, SOFTMAX_BLOCK // len(compared))
-        bounds = torch.arange(0, len(users) + size, size, device=rows.device)
-        order = torch.argsort(rows, stable=True)
-        example_bounds = torch.searchsorted(rows[order], bounds).tolist()
-        known_bounds = torch.searchsorted(known[:, 0].contiguous(), bounds).tolist()
         scores = (users.index_select(0, rows) * bundles.index_select(0, positives)).sum(1)  # of the positives
         pull = torch.empty_like(scores)  # -d loss / d score of a positive
-        user_gradient, compared_gradient = torch.empty_like(users), torch.zeros_like(compared)
-        total = scores.new_zeros(())
-        for block, start in enumerate(bounds[:-1].tolist()):
-            some = users[start : start + size]
-            weights = some @ compared.T
-            examples = order[example_bounds[block] : example_bounds[block + 1]]
-            row = rows[examples] - start
-            counts = _top_weights(weights, row, scores[examples], top, len(bundles)) / len(rows)
-            chosen = known[known_bounds[block] : known_bounds[block + 1]]
-            weights[chosen[:, 0] - start, chosen[:, 1]] = -torch.inf
-            largest = weights.amax(1).clamp_(min=torch.finfo(weights.dtype).min)  # -inf if all are chosen
-            sums = weights.sub_(largest[:, None]).exp_().sum(1)
-            margin = (largest + sums.log() + inflation[start : start + size])[row] - scores[examples]
-            total = total + (counts * softplus(margin)).sum()
-            pull[examples] = counts * margin.sigmoid()
-            push = torch.zeros_like(sums).index_add_(0, row, pull[examples])
-            weights.mul_((push / sums.clamp(min=1))[:, None])  # a sum is at least 1, or 0 if all are chosen
-            torch.mm(weights, compared, out=user_gradient[start : start + size])
-            compared_gradient.addmm_(weights.T, some)
-        bundle_gradient = compared_gradient
-        if sample is not None:
-            bundle_gradient = torch.zeros_like(bundles).index_copy_(0, sample, compared_gradient)
+        user_gradient, bundle_gradient = torch.empty_like(users), torch.zeros_like(bundles)
+        total, order = scores.new_zeros(()), torch.argsort(rows, stable=True)
+        sorted_rows, known_rows = rows[order], known[:, 0].contiguous()
+        for first, last, drawn in _parts(len(users), sample):
+            inside = known[_between(known_rows, first, last)]
+            compared, chosen, inflation = _compared(bundles, inside, drawn, first, last)
+            gradient = bundle_gradient if drawn is None else torch.zeros_like(compared)
+            size = max(1, SOFTMAX_BLOCK // len(compared))
+            for start in range(first, last, size):
+                end = min(start + size, last)
+                weights = users[start:end] @ compared.T
+                examples = order[_between(sorted_rows, start, end)]
+                row = rows[examples] - start
+                counts = _top_weights(weights, row, scores[examples], top, len(bundles)) / len(rows)
+                own = chosen[_between(chosen[:, 0].contiguous(), start, end)]
+                weights[own[:, 0] - start, own[:, 1]] = -torch.inf
+                loss, pull[examples] = _weigh(
+                    weights, row, scores[examples], counts, inflation[start - first : end - first]
+                )
+                total = total + loss
+                torch.mm(weights, compared, out=user_gradient[start:end])
+                gradient.addmm_(weights.T, users[start:end])
+            if drawn is not None:
+                bundle_gradient.index_add_(0, drawn, gradient)
         user_gradient.index_add_(0, rows, -pull[:, None] * bundles.index_select(0, positives))
         bundle_gradient.index_add_(0, positives, -pull[:, None] * users.index_select(0, rows))
         context.save_for_backward(user_gradient, bundle_gradient)
@@ -107,16 +108,41 @@ class _Softmax(torch.autograd.Function):
         return gradient * user_gradient, gradient * bundle_gradient, None, None, None, None, None
 
 
-def _compared(bundles: Tensor, known: Tensor, sample: Tensor | None, users: int) -> tuple[Tensor, Tensor, Tensor]:
+def _parts(users: int, sample: Tensor | None) -> Iterator[tuple[int, int, Tensor | None]]:
+    """Yield the first and the last user (exclusive) of each part, and the bundles that the part is compared with."""
+    size = -(-users // (1 if sample is None else len(sample)))
+    for part, first in enumerate(range(0, users, size)):
+        yield first, min(first + size, users), None if sample is None else sample[part]
+
+
+def _between(values: Tensor, first: int, last: int) -> slice:
+    """Return the slice of sorted values from `first` to `last` (exclusive)."""
+    return slice(*torch.searchsorted(values, values.new_tensor([first, last])).tolist())
+
+
+def _compared(
+    bundles: Tensor, known: Tensor, sample: Tensor | None, first: int, last: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return the bundles to compare with, the choices among them, and for each user the log of all per sampled."""
     if sample is None:
-        return bundles, known, bundles.new_zeros(users)
+        return bundles, known, bundles.new_zeros(last - first)
     place = torch.searchsorted(sample, known[:, 1].contiguous()).clamp_(max=len(sample) - 1)
     inside = known[sample[place] == known[:, 1]]
-    every, sampled = (torch.bincount(pairs[:, 0], minlength=users) for pairs in (known, inside))
+    every, sampled = (torch.bincount(pairs[:, 0] - first, minlength=last - first) for pairs in (known, inside))
     inflation = torch.log((len(bundles) - every) / (len(sample) - sampled).clamp(min=1)).to(bundles.dtype)
     inside = torch.stack([inside[:, 0], torch.searchsorted(sample, inside[:, 1].contiguous())], dim=1)
     return bundles.index_select(0, sample), inside, inflation
+
+
+def _weigh(scores: Tensor, row: Tensor, positive: Tensor, counts: Tensor, inflation: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn the scores of a block into their gradient, in place; return the loss and the pull of each example."""
+    largest = scores.amax(1).clamp_(min=torch.finfo(scores.dtype).min)  # -inf if all are chosen
+    sums = scores.sub_(largest[:, None]).exp_().sum(1)
+    margin = (largest + sums.log() + inflation)[row] - positive
+    pull = counts * margin.sigmoid()
+    push = torch.zeros_like(sums).index_add_(0, row, pull)
+    scores.mul_((push / sums.clamp(min=1))[:, None])  # a sum is at least 1, or 0 if all are chosen
+    return (counts * softplus(margin)).sum(), pull
 
 
 def _top_weights(scores: Tensor, row: Tensor, positive: Tensor, top: TopK | None, bundles: int) -> Tensor:
@@ -126,6 +152,28 @@ def _top_weights(scores: Tensor, row: Tensor, positive: Tensor, top: TopK | None
     k = min(max(1, round(top.k * scores.shape[1] / bundles)), scores.shape[1])
     kth = scores.topk(k, dim=1).values[:, -1]
     return torch.sigmoid((positive - kth[row]) / top.temperature)
+
+
+CONTRASTED = 2048
+"""Pairs of a batch whose nodes are contrasted with each other. It bounds the cost of a pair in a large batch."""
+
+
+def level_contrast(levels: Sequence[Tensor], nodes: Tensor, temperature: float) -> Tensor:
+    """Return the mean InfoNCE over each two levels for the nodes of a batch; a node counts as often as it occurs.
+
+    A single level is contrasted with itself. A batch of more than CONTRASTED nodes is contrasted in parts of so many,
+    each like a batch of its own.
+    """
+    parts = nodes.split(CONTRASTED)
+    distinct = [torch.unique(part, return_counts=True) for part in parts]
+    ids, sizes = torch.cat([ids for ids, _ in distinct]), [len(ids) for ids, _ in distinct]
+    units = [unit_rows(level.index_select(0, ids)).split(sizes) for level in levels]
+    total, pairs = levels[0].new_zeros(()), list(combinations(units, 2)) or [(units[0], units[0])]
+    for at, (part, (_, counts)) in enumerate(zip(parts, distinct, strict=True)):
+        weights = counts.to(total.dtype)
+        terms = [info_nce(one[at], other[at], weights, temperature) for one, other in pairs]
+        total = total + torch.stack(terms).mean() * (len(part) / len(nodes))
+    return total
 
 
 def info_nce(one: Tensor, other: Tensor, counts: Tensor, temperature: float) -> Tensor:

@@ -13,7 +13,6 @@ relying on single edges. The softmax compares a choice with all bundles instead 
 """
 
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -23,8 +22,8 @@ from torch import Tensor, nn
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, Objective, SearchSpace
-from clbr.models.layers import directed_edge_dropout, propagate, unit_rows
-from clbr.models.objectives import info_nce
+from clbr.models.layers import directed_edge_dropout, propagate
+from clbr.models.objectives import level_contrast
 
 
 class TriLevelConfig(EncoderConfig):
@@ -88,15 +87,8 @@ class TriLevel(Encoder):
         """Return the objective, and the contrast between the levels for the batch's users and positives."""
         losses = super().task_losses(embeddings, batch)
         if self.config.contrastive_weight:
-            users = self._contrast([level.users for level in embeddings.levels.values()], batch.ub.users)
-            bundles = self._contrast([level.bundles for level in embeddings.levels.values()], batch.ub.positives)
+            levels, temperature = embeddings.levels.values(), self.config.temperature
+            users = level_contrast([level.users for level in levels], batch.ub.users, temperature)
+            bundles = level_contrast([level.bundles for level in levels], batch.ub.positives, temperature)
             losses["contrast"] = self.config.contrastive_weight * (users + bundles) / 2
         return losses
-
-    def _contrast(self, levels: list[Tensor], nodes: Tensor) -> Tensor:
-        """Return the mean InfoNCE over each two levels."""
-        distinct, counts = torch.unique(nodes, return_counts=True)
-        unit = [unit_rows(level.index_select(0, distinct)) for level in levels]
-        weights = counts.to(unit[0].dtype)
-        terms = [info_nce(one, other, weights, self.config.temperature) for one, other in combinations(unit, 2)]
-        return torch.stack(terms).mean()

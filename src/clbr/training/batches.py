@@ -16,6 +16,8 @@ from clbr.models.base import Triples
 Ids = NDArray[np.int64]
 BLOCK = 512
 """Rows of an overlap matrix computed at once."""
+SAMPLED = 2048
+"""Pairs of a batch that share a sample of bundles."""
 TRIES = 20
 """Draws for a hard negative before the uniform one is kept."""
 
@@ -104,7 +106,10 @@ class Positives:
             known = torch.from_numpy(self.negatives.known(np.unique(chunk[:, 0])))
             sample = None
             if bundles > compared:
-                sample = torch.from_numpy(np.sort(rng.choice(bundles, compared, replace=False, shuffle=False)))
+                parts = [
+                    rng.choice(bundles, compared, replace=False, shuffle=False) for _ in range(0, len(chunk), SAMPLED)
+                ]
+                sample = torch.from_numpy(np.sort(parts, axis=1))
             ids = torch.from_numpy(chunk)
             yield Triples(ids[:, 0], ids[:, 1], ids.new_empty(len(ids), 0), known, sample)
 

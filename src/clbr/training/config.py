@@ -20,8 +20,8 @@ from clbr.models.registry import find_model
 
 NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
-STEPS, BATCH_SIZES = 16, (256, 2048)
-"""Without a shipped preset an epoch has about so many steps, and a batch between so many pairs."""
+STEPS, SMALLEST_BATCH = 16, 256
+"""Where the batch size follows from the data, an epoch has about so many steps, and a batch at least so many pairs."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -31,6 +31,9 @@ class TrainConfig(Config):
 
     epochs: int = Field(100, ge=1, description="maximum number of epochs")
     batch_size: int = Field(2048, ge=1, description="positive pairs in a step; by the size of the data if left out")
+    validation_users: int = Field(
+        4096, ge=1, description="users who are ranked on validation after an epoch; a fixed sample if there are more"
+    )
     negatives: int = Field(1, ge=1, description="negative bundles for each positive pair")
     learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
     decay: float = Field(1.0, gt=0, le=1, description="factor on learning_rate every decay_every epochs; 1: none")
@@ -107,8 +110,8 @@ def compose(
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
     ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives; a shipped preset does without it. Raises `InputError` for unknown names, settings and
-    values.
+    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default. Raises `InputError`
+    for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -121,8 +124,9 @@ def compose(
     config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
     checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
-    shipped = bool(name) and not name.endswith(".toml")  # found with the fixed defaults
-    by_data = {} if shipped else dict(by_data or {})
+    by_data = dict(by_data or {})
+    if name and not name.endswith(".toml") and "batch_size" in by_data:  # shipped: found with the fixed default
+        by_data["batch_size"] = max(by_data["batch_size"], TrainConfig().batch_size)
     config["train"] = _make_train(by_data | base.train | train, model).model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
         message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
@@ -159,19 +163,20 @@ def _sort_settings(
 
 
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
-    """Return the training settings whose defaults depend on a data set; they hold where no shipped preset is used."""
+    """Return the training settings whose defaults depend on a data set."""
     if issubclass(find_model(model), ClosedForm):
         return {}
     return {"batch_size": default_batch_size(len(dataset.train))}
 
 
 def default_batch_size(pairs: int) -> int:
-    """Return the batch size for a number of training pairs: the power of two that gives about STEPS steps an epoch.
+    """Return the batch size for a number of training pairs: the power of two that gives 16 to 31 steps an epoch.
 
-    Small data need small batches: with one step an epoch a model has learned little when its patience ends.
+    Small data need small batches: with one step an epoch a model has learned little when its patience ends. Large data
+    need large ones: each step computes the vectors of all nodes, so with a fixed size an epoch would cost edges times
+    pairs.
     """
-    smallest, largest = BATCH_SIZES
-    return max(smallest, min(largest, 1 << (max(1, pairs // STEPS).bit_length() - 1)))
+    return max(SMALLEST_BATCH, 1 << (max(1, pairs // STEPS).bit_length() - 1))
 
 
 def _make_train(train: dict[str, Any], model: str) -> TrainConfig:

@@ -126,7 +126,8 @@ def _validate(
 ) -> dict[str, float]:
     """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
     k = int(config.metric.split("@")[1])
-    return evaluate(model.scorer(graph), dataset, split="validation", ks={20, 40, k}, masked=masked).means
+    scorer, users = model.scorer(graph), config.validation_users
+    return evaluate(scorer, dataset, split="validation", ks={20, 40, k}, masked=masked, max_users=users).means
 
 
 def make_optimizer(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
