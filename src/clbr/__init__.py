@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 __version__ = version("clbr")
 
-# Waiting OpenMP threads must sleep instead of spinning: beside another busy process, spinning is many times slower. It
-# has to be set before torch is loaded. So must huge pages for large tensors: a large graph reads rows at random, and each
-# read from a small page looks up an address first.
+# Waiting OpenMP threads must sleep instead of spinning: beside another busy process, spinning is many times slower.
+# Large tensors get huge pages: a large graph reads rows at random, and each read from a small page looks up an address
+# first. Both have to be set before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 

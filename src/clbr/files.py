@@ -6,13 +6,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from time import sleep
 
-from clbr.errors import InputError
+from clbr.errors import InputError, require
 
+CACHE = "CLBR_CACHE"
+"""Environment variable: the folder for copies of folders that have a URL."""
 PARTIAL = ".partial-"
 """Part of the name of every file and folder that is not written completely yet."""
 LOCK = ".lock"
@@ -27,6 +30,40 @@ def as_path(value: object, name: str) -> Path:
     return Path(value)
 
 
+def is_url(place: object) -> bool:
+    """Return whether a place is a URL (s3://bucket/shop) and not a path."""
+    return isinstance(place, str) and "://" in place
+
+
+def local_folder(place: object, name: str) -> Path:
+    """A folder to read, as a path. That of a URL is copied to the cache on this machine, again only if it has changed.
+
+    The cache is the folder that CLBR_CACHE names, or ~/.cache/clbr. fsspec reads the URL; a store such as S3 needs its
+    own package (s3fs, gcsfs).
+    """
+    if not is_url(place):
+        return as_path(place, name)
+    fsspec = require("fsspec", "ray")
+    try:
+        files, root = fsspec.core.url_to_fs(place)
+        found = files.find(root, detail=True)
+    except (OSError, ImportError, ValueError) as error:  # also what the stores' own packages raise
+        raise InputError(f"{place}: cannot be read ({error})", name) from None
+    if not found:
+        raise InputError(f"{place}: no such folder, or an empty one", name)
+    cache = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "clbr")
+    copy: Path = cache / sha256(f"{place} {found}".encode()).hexdigest()[:16] / root.rstrip("/").rpartition("/")[2]
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with lock(copy.parent, on_wait=lambda folder: None):  # of several workers on this machine, the first one copies
+        if not copy.exists():
+            with atomic_folder(copy, force=False, is_ours=lambda folder: False) as partial:
+                for file in found:
+                    target = partial / file.removeprefix(root).lstrip("/")
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    files.get_file(file, str(target))
+    return copy
+
+
 def portable(path: Path) -> str:
     """Return a path as text for a file that others read: without the folders of this machine.
 
@@ -39,43 +76,43 @@ def portable(path: Path) -> str:
 
 
 @contextmanager
-def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> Iterator[Path]:
+def atomic_folder(out: Path, force: bool, is_ours: Callable[[Path], bool], argument: str = "out") -> Iterator[Path]:
     """Yield a temporary folder to fill; it is renamed to `out` when the block ends without an error.
 
     Raises `InputError` if `out` is not empty. With `force` a folder is replaced, but only if `is_ours(out)` says that
-    it is a folder of the same kind: a mistyped path never deletes anything else.
+    it is a folder of the same kind: a mistyped path never deletes anything else. `argument` names `out` in errors.
     """
     shown, out = out, out.resolve()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         _remove_partial_folders(out)
-        require_free(out, force, is_ours)
+        require_free(out, force, is_ours, argument)
         partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}{PARTIAL}{os.getpid()}-"))
     except OSError as error:
-        raise InputError(f"{shown}: cannot be written ({error.strerror})", "out") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror})", argument) from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        require_free(out, force, is_ours)  # another process may have written there meanwhile
+        require_free(out, force, is_ours, argument)  # another process may have written there meanwhile
         _move_into_place(partial, out)
     except OSError as error:
-        raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed", "out") from None
+        raise InputError(f"{shown}: cannot be written ({error.strerror}); nothing was changed", argument) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def require_free(out: Path, force: bool, is_ours: Callable[[Path], bool]) -> None:
-    """Raise `InputError` if `out` is a file or a folder with content, unless `force` may replace it."""
+def require_free(out: Path, force: bool, is_ours: Callable[[Path], bool], argument: str = "out") -> None:
+    """Raise `InputError` about `argument` if `out` is a file or a folder with content that `force` may not replace."""
     if not out.exists():
         return
     if not out.is_dir():
-        raise InputError(f"{out}: there is a file of this name; choose another folder", "out")
+        raise InputError(f"{out}: there is a file of this name; choose another folder", argument)
     if not any(out.iterdir()):
         return
     if not force:
-        raise InputError(f"{out}: is not empty; choose another folder, or replace it with force", "out", "force")
+        raise InputError(f"{out}: is not empty; choose another folder, or replace it with force", argument, "force")
     if not is_ours(out):
-        raise InputError(f"{out}: holds other things, which force does not replace; choose an empty folder", "out")
+        raise InputError(f"{out}: holds other things, which force does not replace; choose an empty folder", argument)
 
 
 @contextmanager
@@ -106,8 +143,11 @@ def lock(
                 return
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it: `path` never holds a part of the content."""
+def write_atomic(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file under a temporary name, then rename it: `path` never holds a part of the content.
+
+    `content` may come in parts, so that not all of it is in memory.
+    """
     partial = path.with_name(f".{path.name}{PARTIAL}{os.getpid()}")
     try:
         write_synced(partial, content)
@@ -166,10 +206,10 @@ def remove_partial_files(folder: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def write_synced(path: Path, content: bytes) -> None:
+def write_synced(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file and sync it to the disk, so that a full disk raises an error here and not later."""
     with path.open("wb") as file:
-        file.write(content)
+        file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
 

@@ -1,7 +1,8 @@
 """clbr train and evaluate."""
 
 import json as json_
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,12 +14,14 @@ from clbr.errors import InputError
 
 if TYPE_CHECKING:
     from clbr.training.config import RunConfig
+    from clbr.training.distributed import Processes
     from clbr.training.loop import Epoch
     from clbr.training.run import Callbacks, Counters
 
 EXAMPLE = "Example: clbr train shop --epochs 30 --set learning_rate=0.002 --out runs/first"
 MODEL = "Which model; clbr models lists them. trilevel if left out."
 PRESET = "Known good settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
+PROCESSES = "Processes on this machine; each holds some columns of the vectors. One if left out."
 
 
 def train(
@@ -34,24 +37,57 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Resume this run; DATA only if it was moved.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON line for each epoch.")] = False,
     threads: Threads = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=8192, help=PROCESSES)] = None,
     device: Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda.")] = "auto",
 ) -> None:
     """Train a model; the best epoch is selected on validation. Ctrl-C saves; --resume continues to the same result."""
     from clbr.models.registry import DEFAULT_MODEL
+
+    folder = resume or out
+    with _joined(processes, folder) as group:
+        threads = threads or (group.threads if group.size > 1 else None)
+        if resume:
+            settings = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
+            _require_left_out(settings | {"paradigm": paradigm, "selection": selection})
+            config, begin = _resume(resume, data, device, threads)
+        elif data and out:
+            model = model or DEFAULT_MODEL
+            changes = (parse_changes(change) if change else {}) | ({"epochs": epochs} if epochs else {})
+            options = {"preset": preset, "changes": changes, "seed": seed or 0, "paradigm": paradigm or "original"}
+            config, begin = _start(out, data, model, options, device, threads, selection)
+        else:
+            raise InputError(f"expected DATA and --out, or --resume RUN. {EXAMPLE}")
+        group.connect(config, device)
+        counters, stopped = _train(config, begin, json)
+    if group.rank == 0:
+        assert folder is not None
+        _print_result(folder, config, counters, stopped, data, err=json)
+    if stopped:
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _joined(processes: int | None, folder: Path | None) -> Iterator["Processes"]:
+    """Yield the processes of a training; if one of them is lost, print that and how to resume."""
+    from clbr.models.columns import ExchangeError
+    from clbr.training.distributed import joined
+    from clbr.training.run_folder import CONFIG
+
+    try:
+        with joined(processes) as group:
+            yield group
+    except ExchangeError as error:
+        begun = folder is not None and (folder / CONFIG).exists()
+        number = "" if processes is None else f" --processes {processes}"
+        next_step = f"resume: clbr train --resume {folder}{number}" if begun else "train again"
+        typer.echo(f"error: {error}; {next_step}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _train(config: "RunConfig", begin: "Begin", json: bool) -> tuple["Counters", bool]:
+    """Train with a live display; return the progress, and whether the training was stopped."""
     from clbr.training.display import training_display
     from clbr.training.runtime import interruptible
-
-    if resume:
-        settings = {"model": model, "out": out, "preset": preset, "epochs": epochs, "set": change, "seed": seed}
-        _require_left_out(settings | {"paradigm": paradigm, "selection": selection})
-        config, begin = _resume(resume, data, device, threads)
-    elif data and out:
-        model = model or DEFAULT_MODEL
-        changes = (parse_changes(change) if change else {}) | ({"epochs": epochs} if epochs else {})
-        options = {"preset": preset, "changes": changes, "seed": seed or 0, "paradigm": paradigm or "original"}
-        config, begin = _start(out, data, model, options, device, threads, selection)
-    else:
-        raise InputError(f"expected DATA and --out, or --resume RUN. {EXAMPLE}")
 
     def on_epoch(epoch: "Epoch", counters: "Counters") -> None:
         if json:
@@ -60,11 +96,7 @@ def train(
     with training_display(enabled=True) as display, interruptible("finishing this epoch, then saving") as should_stop:
         display.begin(config)
         counters = begin(display.callbacks(should_stop, on_epoch))
-    folder = resume or out
-    assert folder is not None
-    _print_result(folder, config, counters, should_stop(), data, err=json)
-    if should_stop():
-        raise typer.Exit(130)
+        return counters, should_stop() or not counters.finished(config.train)
 
 
 def _print_result(

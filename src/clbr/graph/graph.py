@@ -43,11 +43,15 @@ class Edges:
     @cached_property
     def left_degrees(self) -> Tensor:
         """Sum of the edge weights of each left node: the number of its edges if they are not weighted."""
+        if self.weights is None:  # counted without the matrix, which needs more memory
+            return torch.from_numpy(np.diff(self.pattern.pointers)).to(torch.float32)
         return self.plain.row_sums()
 
     @cached_property
     def right_degrees(self) -> Tensor:
         """Sum of the edge weights of each right node: the number of its edges if they are not weighted."""
+        if self.weights is None:
+            return torch.from_numpy(np.bincount(self.pattern.columns, minlength=self.shape[1])).to(torch.float32)
         return self.plain.T.row_sums()
 
     @cached_property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 try:
     import numba
-    from llvmlite import ir
+    from llvmlite import ir  # type: ignore[import-untyped]
     from numba.core import cgutils, types
     from numba.extending import intrinsic
 except ImportError:  # callers then use their torch implementation
@@ -20,22 +20,24 @@ except ImportError:  # callers then use their torch implementation
 else:
     available = True
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def prefetch(_: Any, array: Any, row: Any, column: Any) -> Any:
+    def _prefetch(_: Any, array: Any, row: Any, column: Any) -> Any:
         """Request the line of the cache with array[row, column], without waiting for it (LLVM's prefetch)."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             array = context.make_array(signature.args[0])(context, builder, arguments[0])
-            shape, strides = (cgutils.unpack_tuple(builder, part, 2) for part in (array.shape, array.strides))
+            shape, strides = (helper.unpack_tuple(builder, part, 2) for part in (array.shape, array.strides))
             at = [context.cast(builder, arguments[i], signature.args[i], types.int64) for i in (1, 2)]
-            place = cgutils.get_item_pointer2(context, builder, array.data, shape, strides, "C", at)
+            place = helper.get_item_pointer2(context, builder, array.data, shape, strides, "C", at)
             pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
-            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            function = helper.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
             builder.call(function, [builder.bitcast(place, pointer), flag(0), flag(3), flag(1)])  # read, keep, data
             return context.get_dummy_value()
 
         return types.void(array, row, column), generate
+
+    helper: Any = cgutils
+    prefetch: Any = intrinsic(_prefetch)
 
 
 AHEAD = 16

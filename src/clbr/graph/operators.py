@@ -55,11 +55,12 @@ class Pattern:
     @cached_property
     def transposed(self) -> tuple["Pattern", Tensor]:
         """Transposed pattern, and for each of its entries the position in this pattern."""
-        order = np.argsort(self.columns, kind="stable")
+        small = np.int32 if len(self.columns) < 2**31 else np.int64
+        order = np.argsort(self.columns, kind="stable").astype(small)
         pointers = row_pointers(self.columns[order], self.shape[1])
         transpose = Pattern(pointers, self.rows[order], self.shape[0])
         inverse = np.empty_like(order)
-        inverse[order] = np.arange(len(order))
+        inverse[order] = np.arange(len(order), dtype=small)
         transpose.__dict__["transposed"] = (self, torch.from_numpy(inverse))
         return transpose, torch.from_numpy(order)
 

@@ -13,14 +13,14 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
+from clbr.models.columns import add_up, own_columns
 from clbr.models.objectives import TopK, bpr, softmax_loss
 
 SearchSpace = dict[str, list[Any]]
 """The values that a hyperparameter search tries, by setting. A setting that is not listed is not searched."""
 
 # Learning rates of the paper. Its learning-rate decay (a factor of 0.01 to 0.5 every 2 to 4 units, which it does not
-# name) is not searched: read as epochs, the rate is near zero after ten. dim, batch_size and negatives are fixed to
-# the paper's values for all models.
+# name) is not searched: read as epochs, the rate is near zero after ten. dim, batch_size, negatives: as in the paper.
 COMMON_SPACE: SearchSpace = {
     "learning_rate": [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
     "weight_decay": [0.0, 1e-7, 1e-6, 1e-5, 1e-4],
@@ -109,7 +109,7 @@ class Embeddings:
         for lefts, rights in self.both_sides(relation):
             mine = lefts.index_select(0, left)[:, None]  # (n, 1, d)
             scores.append((mine * rights.index_select(0, right.flatten()).view(*right.shape, -1)).sum(-1))
-        return torch.stack(scores).sum(0)
+        return add_up(torch.stack(scores).sum(0))
 
     def task_scores(self, relation: Relation, triples: Triples) -> tuple[Tensor, Tensor]:
         """Return the scores of the positives, (n, 1), and of the negatives, (n, k)."""
@@ -135,7 +135,7 @@ class VectorScorer(Scorer):
 
     def scores(self, users: Tensor) -> Tensor:
         """Multiply the users' vectors with the vectors of all bundles."""
-        return self.users[users.to(self.users.device)] @ self.bundles.T
+        return add_up(self.users[users.to(self.users.device)] @ self.bundles.T)
 
 
 class ModelConfig(Config):
@@ -179,6 +179,8 @@ class Model(nn.Module, ABC):
     """The settings that a hyperparameter search tries."""
     train_defaults: ClassVar[dict[str, Any]] = {}
     """Training settings that differ from the defaults of `TrainConfig`."""
+    cuts_columns: ClassVar[bool] = False
+    """Whether columns of its vectors meet in inner products and row lengths only, and it has no other parameters."""
 
     config: Config
 
@@ -203,14 +205,14 @@ class Model(nn.Module, ABC):
 
     def initialise(self, generator: torch.Generator) -> None:
         """Draw all parameters, in the order of `parameters()`. Vectors (biases) become 0."""
-        normal = isinstance(self.config, ModelConfig) and self.config.init == "normal"
         for parameter in self.parameters():
             if parameter.dim() < 2:
                 nn.init.zeros_(parameter)
-            elif normal:
+            elif isinstance(self.config, ModelConfig) and self.config.init == "normal":
                 nn.init.normal_(parameter, 0.0, 0.1, generator=generator)
             else:
                 nn.init.xavier_uniform_(parameter, generator=generator)
+            parameter.data = own_columns(parameter.data)  # drawn with all columns
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Return the graph to train on in one epoch. A model with edge dropout overrides this."""

@@ -20,6 +20,7 @@ class BPRMF(Encoder):
     config_class = BPRMFConfig
     citation = "Rendle et al., UAI 2009"
     relations: ClassVar[tuple[Relation, ...]] = ()
+    cuts_columns = True
 
     def __init__(self, config: BPRMFConfig, users: int, bundles: int, items: int) -> None:
         super().__init__(config)

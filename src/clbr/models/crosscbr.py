@@ -45,6 +45,7 @@ class CrossCBR(Encoder):
     config_class = CrossCBRConfig
     citation = "Ma et al., KDD 2022"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    cuts_columns = True
     # augmentation "none" is not searched: it equals dropout 0 of either kind.
     search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
         "layers": [1, 2, 3],

@@ -10,6 +10,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from clbr.graph import kernels
 from clbr.graph.graph import Edges, power
 from clbr.graph.operators import Matrix
+from clbr.models.columns import add_up, cut
 
 SLOPE = 0.01
 """Slope of LeakyReLU below zero."""
@@ -18,7 +19,7 @@ SLOPE = 0.01
 def unit_rows(x: Tensor) -> Tensor:
     """Divide each row by its Euclidean norm; a row of zeros stays zero. Faster than torch's `normalize`."""
     if has_torch_function_unary(x):  # a table in a form of its own, see inference/changed_rows.py
-        return handle_torch_function(unit_rows, (x,), x)  # type: ignore[no-any-return]
+        return handle_torch_function(unit_rows, (x,), x)
     unit: Tensor = _UnitRows.apply(x)  # type: ignore[no-untyped-call]
     return unit
 
@@ -26,11 +27,14 @@ def unit_rows(x: Tensor) -> Tensor:
 class _UnitRows(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, x: Tensor) -> Tensor:
-        if _compiled(x):
+        context.whole = cut.size == 1  # where it is computed, which need not hold in the backward pass
+        if _compiled(x) and context.whole:
             x, unit, scale = x.contiguous(), torch.empty(x.shape, dtype=x.dtype), torch.empty(len(x), 1, dtype=x.dtype)
             kernels.unit_rows(x.numpy(), unit.numpy(), scale[:, 0].numpy())
         else:
-            scale = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=1e-12).reciprocal_()
+            length = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+            length = length if context.whole else add_up(length**2).sqrt_()
+            scale = length.clamp_(min=1e-12).reciprocal_()
             unit = x * scale
         context.save_for_backward(unit, scale)
         return unit
@@ -38,11 +42,12 @@ class _UnitRows(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         unit, scale = context.saved_tensors
-        if _compiled(unit) and not torch.is_grad_enabled():
+        if _compiled(unit) and context.whole and not torch.is_grad_enabled():
             out = torch.empty(unit.shape, dtype=unit.dtype)
             kernels.unit_rows_back(gradient.contiguous().numpy(), unit.numpy(), scale[:, 0].numpy(), out.numpy())
             return out
         along = (gradient * unit).sum(1, keepdim=True)
+        along = along if context.whole else add_up(along)
         rejected: Tensor = torch.addcmul(gradient, unit, along, value=-1) * scale
         return rejected
 
@@ -144,12 +149,14 @@ def _dropout_factors(x: Tensor, key: int, threshold: int) -> Tensor:
 
 
 def _random_bytes(x: Tensor, key: int) -> Tensor:
-    """Return one random byte per entry of x."""
-    words = (x.shape[1] + 7) // 8
-    z = torch.arange(len(x) * words, device=x.device) * _signed(kernels.GOLDEN) + key
+    """Return one random byte per entry of x: of all columns, those that this process holds."""
+    width, words = x.shape[1], (x.shape[1] * cut.size + 7) // 8  # words of a row
+    first, end = cut.rank * width // 8, ((cut.rank + 1) * width + 7) // 8  # words with these columns
+    z = torch.arange(len(x), device=x.device)[:, None] * words + torch.arange(first, end, device=x.device)
+    z = z * _signed(kernels.GOLDEN) + key
     z = (z ^ _shifted(z, 30)) * _signed(kernels.MIX[0])
     z = (z ^ _shifted(z, 27)) * _signed(kernels.MIX[1])
-    return (z ^ _shifted(z, 31)).view(torch.uint8).view(len(x), words * 8)[:, : x.shape[1]]
+    return (z ^ _shifted(z, 31)).view(torch.uint8)[:, cut.rank * width - 8 * first :][:, :width]
 
 
 def _shifted(z: Tensor, bits: int) -> Tensor:

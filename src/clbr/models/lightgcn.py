@@ -23,6 +23,7 @@ class LightGCN(Encoder):
     config_class = LightGCNConfig
     citation = "He et al., SIGIR 2020"
     relations: ClassVar[tuple[Relation, ...]] = ("ub",)
+    cuts_columns = True
     search_space: ClassVar[SearchSpace] = COMMON_SPACE | {"layers": [1, 2, 3]}
     config: LightGCNConfig
 

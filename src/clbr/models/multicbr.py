@@ -45,6 +45,7 @@ class MultiCBR(Encoder):
     config_class = MultiCBRConfig
     citation = "Ma et al., TOIS 2024"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    cuts_columns = True
     search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
         "ub_weight": [0.1, 0.2, 0.35, 0.5, 0.7],
         "ui_weight": [0.1, 0.15, 0.2, 0.35, 0.5],

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
+from clbr.models.columns import add_up, all_columns_here, own_parts, to_own_rows
 from clbr.models.layers import unit_rows
 
 
@@ -71,7 +72,7 @@ class _Softmax(torch.autograd.Function):
         sample: Tensor | None,
         top: TopK | None,
     ) -> Tensor:
-        scores = (users.index_select(0, rows) * bundles.index_select(0, positives)).sum(1)  # of the positives
+        scores = add_up((users.index_select(0, rows) * bundles.index_select(0, positives)).sum(1))  # of the positives
         pull = torch.empty_like(scores)  # -d loss / d score of a positive
         user_gradient, bundle_gradient = torch.empty_like(users), torch.zeros_like(bundles)
         total, order = scores.new_zeros(()), torch.argsort(rows, stable=True)
@@ -83,7 +84,7 @@ class _Softmax(torch.autograd.Function):
             size = max(1, SOFTMAX_BLOCK // len(compared))
             for start in range(first, last, size):
                 end = min(start + size, last)
-                weights = users[start:end] @ compared.T
+                weights = add_up(users[start:end] @ compared.T)
                 examples = order[_between(sorted_rows, start, end)]
                 row = rows[examples] - start
                 counts = _top_weights(weights, row, scores[examples], top, len(bundles)) / len(rows)
@@ -162,27 +163,33 @@ def level_contrast(levels: Sequence[Tensor], nodes: Tensor, temperature: float) 
     """Return the mean InfoNCE over each two levels for the nodes of a batch; a node counts as often as it occurs.
 
     A single level is contrasted with itself. A batch of more than CONTRASTED nodes is contrasted in parts of so many,
-    each like a batch of its own.
+    each like a batch of its own. Several processes divide the parts: a part's vectors are far fewer numbers than its
+    inner products, so the vectors are exchanged, with all their columns.
     """
-    parts = nodes.split(CONTRASTED)
+    parts = torch.split(nodes, CONTRASTED)
     distinct = [torch.unique(part, return_counts=True) for part in parts]
     ids, sizes = torch.cat([ids for ids, _ in distinct]), [len(ids) for ids, _ in distinct]
-    units = [unit_rows(level.index_select(0, ids)).split(sizes) for level in levels]
-    total, pairs = levels[0].new_zeros(()), list(combinations(units, 2)) or [(units[0], units[0])]
-    for at, (part, (_, counts)) in enumerate(zip(parts, distinct, strict=True)):
-        weights = counts.to(total.dtype)
-        terms = [info_nce(one[at], other[at], weights, temperature) for one, other in pairs]
-        total = total + torch.stack(terms).mean() * (len(part) / len(nodes))
-    return total
+    rows, own = [to_own_rows(level.index_select(0, ids), sizes) for level in levels], own_parts(len(parts))
+    with all_columns_here():
+        units = [torch.split(unit_rows(level), sizes[own.start : own.stop]) for level in rows]
+        total, pairs = levels[0].new_zeros(()), list(combinations(units, 2)) or [(units[0], units[0])]
+        for at, number in enumerate(own):
+            weights = distinct[number][1].to(total.dtype)
+            terms = [info_nce(one[at], other[at], weights, temperature, early=len(parts) > 1) for one, other in pairs]
+            total = total + torch.stack(terms).mean() * (len(parts[number]) / len(nodes))
+    if not own:  # this process still takes part in the exchange of gradients
+        total = total + sum(level.sum() for level in rows)
+    return add_up(total)
 
 
-def info_nce(one: Tensor, other: Tensor, counts: Tensor, temperature: float) -> Tensor:
+def info_nce(one: Tensor, other: Tensor, counts: Tensor, temperature: float, early: bool = False) -> Tensor:
     """InfoNCE: the mean over i of -log softmax over j of <one_i, other_j> / temperature, at j = i (Oord et al., 2018).
 
     `one` and `other` are (n, d) with rows of length 1. Row i counts as `counts[i]` equal rows, both in the mean and in
-    the softmax. The value is that of the repeated rows; the work is that of the distinct ones.
+    the softmax. The value is that of the repeated rows; the work is that of the distinct ones. With `early` the
+    gradients are computed together with the value, so that no (n, n) matrix is kept until the backward pass.
     """
-    loss: Tensor = _InfoNCE.apply(one, other, counts, temperature)  # type: ignore[no-untyped-call]
+    loss: Tensor = _InfoNCE.apply(one, other, counts, temperature, early)  # type: ignore[no-untyped-call]
     return loss
 
 
@@ -197,7 +204,7 @@ class _InfoNCE(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, one: Tensor, other: Tensor, counts: Tensor, temperature: float) -> Tensor:
+    def forward(context: Any, one: Tensor, other: Tensor, counts: Tensor, temperature: float, early: bool) -> Tensor:
         scaled = one / temperature
         counted = other * counts[:, None]
         weights = torch.mm(scaled, other.T)
@@ -205,15 +212,34 @@ class _InfoNCE(torch.autograd.Function):
         largest = weights.amax(1) if 1 / temperature > UNDERFLOW else weights.new_full((len(one),), 1 / temperature)
         sums = torch.mv(weights.sub_(largest[:, None]).exp_(), counts)
         share = counts / counts.sum()
-        context.save_for_backward(scaled, other, counted, weights, sums, counts, share)
-        context.temperature = temperature
+        context.temperature, context.early = temperature, early
+        parts = (scaled, other, counted, weights, sums, counts, share)
+        context.save_for_backward(*(_info_nce_gradients(*parts, temperature) if early else parts))
         return (share * (sums.log() + largest - (scaled * other).sum(1))).sum()
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        if context.early:
+            one_gradient, other_gradient = context.saved_tensors
+            return gradient * one_gradient, gradient * other_gradient, None, None, None
         scaled, other, counted, weights, sums, counts, share = context.saved_tensors
-        share = (gradient * share)[:, None]
-        expected = torch.mm(weights, counted).div_(sums[:, None])  # (n, d): mean of `other` under each row's softmax
-        one_gradient = expected.sub_(other).mul_(share / context.temperature)
-        other_gradient = torch.mm(weights.T, scaled * (share / sums[:, None])).mul_(counts[:, None])
-        return one_gradient, other_gradient.sub_(scaled * share), None, None
+        parts = (scaled, other, counted, weights, sums, counts, gradient * share)
+        return *_info_nce_gradients(*parts, context.temperature), None, None, None
+
+
+def _info_nce_gradients(
+    scaled: Tensor,
+    other: Tensor,
+    counted: Tensor,
+    weights: Tensor,
+    sums: Tensor,
+    counts: Tensor,
+    share: Tensor,
+    temperature: float,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `one` and `other`; `share` is the weight of each row in the mean."""
+    share = share[:, None]
+    expected = torch.mm(weights, counted).div_(sums[:, None])  # (n, d): mean of `other` under each row's softmax
+    one_gradient = expected.sub_(other).mul_(share / temperature)
+    other_gradient = torch.mm(weights.T, scaled * (share / sums[:, None])).mul_(counts[:, None])
+    return one_gradient, other_gradient.sub_(scaled * share)

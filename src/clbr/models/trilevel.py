@@ -44,6 +44,7 @@ class TriLevel(Encoder):
     config_class = TriLevelConfig
     citation = "clbr, after Ma et al., KDD 2022"
     relations: ClassVar[tuple[Relation, ...]] = ("ub", "ui", "bi")
+    cuts_columns = True
     search_space: ClassVar[SearchSpace] = COMMON_SPACE | {
         "contrastive_weight": [0.04, 0.1, 0.2, 0.4],
         "temperature": [0.1, 0.15, 0.2, 0.25, 0.3],

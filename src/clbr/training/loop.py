@@ -16,6 +16,7 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Batch, ClosedForm, Model
+from clbr.models.columns import add_up, cut
 from clbr.rng import generator, torch_generator
 from clbr.training.batches import HardNegatives, Positives
 from clbr.training.config import TrainConfig
@@ -98,9 +99,19 @@ def _step(model: Model, optimizer: torch.optim.Optimizer, terms: dict[str, Tenso
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     if clip:
-        clip_grad_norm_(model.parameters(), clip)
+        _clip(model, clip)
     optimizer.step()
     return loss
+
+
+def _clip(model: Model, clip: float) -> None:
+    """Scale the gradient down to the norm `clip` if it is longer; its norm is over the columns of all processes."""
+    norm = clip_grad_norm_(model.parameters(), clip if cut.size == 1 else float("inf"))  # inf: only computes the norm
+    if cut.size > 1:
+        factor = (clip / (add_up(norm**2).sqrt() + 1e-6)).clamp(max=1.0)
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.mul_(factor)
 
 
 def _solve(

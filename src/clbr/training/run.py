@@ -22,6 +22,7 @@ from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.training.batches import view_batches
 from clbr.training.config import RunConfig, TrainConfig
+from clbr.training.distributed import from_first, in_any, is_first, require_equal
 from clbr.training.loop import Epoch, make_optimizer, train
 from clbr.training.run_folder import (
     BEST,
@@ -106,11 +107,15 @@ def start(
     """Start a run in a new or empty folder and train it to its end.
 
     `selection` is a finished run to use as the selection model; without it one is trained if the views need it. Pairs
-    in `masked` are excluded from the rankings on validation, in addition to the training pairs.
+    in `masked` are excluded from the rankings on validation, in addition to the training pairs. Of several processes
+    (see distributed.py) only process 0 uses the folder.
     """
     torch_device = find_device(device)
-    _require_unused(folder)
+    if is_first():
+        _require_unused(folder)
     make_model(config.model, config.settings, dataset)  # raises if it is impossible, before anything is written
+    if not is_first():
+        return _train(folder, config, dataset, callbacks or Callbacks(), torch_device, masked)
     if selection is not None:
         _check_selection(selection, config, dataset)
     try:
@@ -149,6 +154,8 @@ def resume(
     config = read_config(folder)
     dataset = read_dataset(folder, config, data)
     torch_device = find_device(read_origin(folder).device if device == "auto" else device)
+    if not is_first():
+        return _train(folder, config, dataset, callbacks or Callbacks(), torch_device, masked)
     with lock(folder):
         remove_partial_files(folder)
         return _train(folder, config, dataset, callbacks or Callbacks(), torch_device, masked)
@@ -176,13 +183,14 @@ def _train(
     masked: Pairs | None = None,
 ) -> Counters:
     """Train from the last checkpoint, if there is one, to the end or until stopped. The folder must be locked."""
+    require_equal(f"{config.model_copy(update={'data': ''}).to_toml()}{dataset.fingerprint}")
     model = make_model(config.model, config.settings, dataset, torch_generator(config.seed, "init")).to(device)
     optimizer = make_optimizer(model, config.train)
-    counters, settings = Counters(), sha256(read_bytes(folder / CONFIG)).hexdigest()
-    if (folder / LAST / STATE).exists():
+    counters, settings = Counters(), sha256(read_bytes(folder / CONFIG)).hexdigest() if is_first() else ""
+    if from_first((folder / LAST / STATE).exists()):
         state = read_checkpoint(folder / LAST, model, optimizer, settings)
         counters = Counters(**{key: state[key] for key in asdict(counters)})
-    lines = read_metrics(folder, counters.epoch)  # later lines, of a killed run, will be written again
+    lines = read_metrics(folder, counters.epoch) if is_first() else []  # a killed run may have written later ones
     saved = monotonic()
     if counters.finished(config.train):
         return counters
@@ -190,15 +198,16 @@ def _train(
     if strategy is None:  # stopped meanwhile
         return counters
     after, on_step = counters.epoch, callbacks.on_step
-    for epoch in train(model, optimizer, dataset, config.train, config.seed, after, on_step, strategy, masked):
+    for result in train(model, optimizer, dataset, config.train, config.seed, after, on_step, strategy, masked):
+        epoch = from_first(result)
         if counters.follow(epoch, config.train.metric):
-            (folder / BEST).parent.mkdir(exist_ok=True)
             write_model(folder / BEST, model)
         lines.append(json.dumps(asdict(epoch)))
-        write_atomic(folder / METRICS, "".join(f"{line}\n" for line in lines).encode())
+        if is_first():
+            write_atomic(folder / METRICS, "".join(f"{line}\n" for line in lines).encode())
         callbacks.on_epoch(epoch, counters)
-        stop = callbacks.should_stop()
-        if stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS:
+        stop = in_any(callbacks.should_stop())
+        if from_first(stop or counters.finished(config.train) or monotonic() - saved > CHECKPOINT_SECONDS):
             write_checkpoint(folder / LAST, model, optimizer, asdict(counters) | {"settings": settings})
             saved = monotonic()
         if stop or counters.finished(config.train):

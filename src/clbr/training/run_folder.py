@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
@@ -17,8 +16,11 @@ from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import Embeddings, Encoder, Model, Scorer
+from clbr.models.columns import ExchangeError
 from clbr.models.registry import make_model
 from clbr.training.config import RunConfig
+from clbr.training.distributed import from_first, is_first
+from clbr.training.tensors import read_tensors, stored_values, write_tensors
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
 BEST, LAST, STATE = "best/model.safetensors", "last", "state.json"
@@ -141,8 +143,10 @@ def group_runs(folders: list[Path]) -> dict[str, list[Path]]:
 
 def write_model(path: Path, model: torch.nn.Module) -> None:
     """Write a model's parameters to one file, with their checksum in its header."""
-    tensors = _plain(model.state_dict())
-    write_atomic(path, save_tensors(tensors, {"sha256": sha256(split_tensors(save_tensors(tensors))[1]).hexdigest()}))
+    tensors, checksum = model.state_dict(), sha256()
+    for part in stored_values(tensors):
+        checksum.update(part)
+    write_tensors(path, tensors, {"sha256": checksum.hexdigest()})
 
 
 def read_model(path: Path, model: torch.nn.Module) -> None:
@@ -160,17 +164,18 @@ def read_model(path: Path, model: torch.nn.Module) -> None:
 def write_checkpoint(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, counters: dict[str, Any]
 ) -> None:
-    """Write all that resuming needs. The state file is written last and names the file of the tensors."""
-    folder.mkdir(exist_ok=True)
+    """Write all that resuming needs. The state file is written last and names the file of the tensors.
+
+    Called in all processes; process 0 writes.
+    """
     states = optimizer.state_dict()["state"].items()
-    moments = {f"{index}.{key}": value for index, state in states for key, value in state.items()}
-    content = save_tensors(
-        {f"model.{k}": v for k, v in _plain(model.state_dict()).items()}
-        | {f"optimizer.{k}": v for k, v in _plain(moments).items()}
-    )
+    content = {f"model.{name}": value for name, value in model.state_dict().items()}
+    content |= {f"optimizer.{index}.{key}": value for index, state in states for key, value in state.items()}
     tensors = f"tensors-{counters['epoch']}.safetensors"
-    write_atomic(folder / tensors, content)
-    state = counters | {"tensors": tensors, "sha256": sha256(content).hexdigest()}
+    checksum = write_tensors(folder / tensors, content)
+    if not is_first():
+        return
+    state = counters | {"tensors": tensors, "sha256": checksum}
     write_atomic(folder / STATE, json.dumps(state | {"checksum": _checksum(state)}).encode())
     for old in folder.glob("tensors-*.safetensors"):
         if old.name != tensors:
@@ -180,20 +185,13 @@ def write_checkpoint(
 def read_checkpoint(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: str
 ) -> dict[str, Any]:
-    """Restore model and optimizer; return the counters.
+    """Restore model and optimizer; return the counters. Called in all processes; process 0 reads.
 
     `settings` is the checksum of the run's config. Raises `InputError` if the checkpoint was made with another config.
     """
     try:
-        state: dict[str, Any] = json.loads(read_bytes(folder / STATE))
-        if state.pop("checksum", None) != _checksum(state):
-            raise ValueError(f"the checksum of {STATE} has changed since it was written")
-        if state["settings"] != settings:
-            raise InputError(f"{folder}: is of a run with other settings; restore its {CONFIG}, or train again")
-        content = read_bytes(folder / state["tensors"])
-        if sha256(content).hexdigest() != state["sha256"]:
-            raise ValueError(f"the checksum of {state['tensors']} has changed since it was written")
-        tensors = load_tensors(content)
+        state = from_first(_read_state(folder, settings) if is_first() else {})
+        tensors = read_tensors(folder / state["tensors"], state["sha256"])
         model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
         moments: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
@@ -201,7 +199,7 @@ def read_checkpoint(
                 _, index, key = name.split(".")
                 moments.setdefault(int(index), {})[key] = value
         optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
-    except InputError:
+    except (InputError, ExchangeError):
         raise
     except Exception as error:
         raise InputError(
@@ -210,12 +208,18 @@ def read_checkpoint(
     return state
 
 
+def _read_state(folder: Path, settings: str) -> dict[str, Any]:
+    """Return the content of a checkpoint's state file, after checking it."""
+    state: dict[str, Any] = json.loads(read_bytes(folder / STATE))
+    if state.pop("checksum", None) != _checksum(state):
+        raise ValueError(f"the checksum of {STATE} has changed since it was written")
+    if state["settings"] != settings:
+        raise InputError(f"{folder}: is of a run with other settings; restore its {CONFIG}, or train again")
+    return state
+
+
 def _checksum(state: dict[str, Any]) -> str:
     return sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _plain(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def copy_selection(selection: Path, folder: Path) -> None:

@@ -19,6 +19,7 @@ import torch
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.graph import kernels
+from clbr.models.columns import cut
 
 PACKAGES = ("clbr", "torch", "numpy", "scipy", "numba", "polars")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # as in malloc.h
@@ -99,10 +100,11 @@ def interruptible(message: str, echo: Callable[[str], None] = _print_error) -> I
 
 
 def describe_environment(dataset: BundleDataset, device: torch.device) -> dict[str, Any]:
-    """Return what is needed to repeat a run: versions, threads, device, machine, git revision, data set."""
+    """Return what is needed to repeat a run: versions, threads, processes, device, machine, git revision, data set."""
     return {
         "versions": {package: _version(package) for package in PACKAGES} | {"python": platform.python_version()},
         "threads": torch.get_num_threads(),
+        "processes": cut.size,
         "device": str(device),
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
         "revision": _revision(),
