@@ -52,7 +52,7 @@ $(READY): constraints.txt pyproject.toml
 	@echo "setting up $(VENV) (once, about a minute)"
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "no venv module: apt-get install python3-venv, then again"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --editable '.[plot,report,serve,sweep,test]'
+	@$(BIN)/python -m pip install --quiet --editable '.[ann,plot,ray,report,serve,sweep,test]'
 	@touch $@
 
 clean:

@@ -54,3 +54,17 @@ def never_stop(link: TaskLink, path: Path) -> None:
     link.send(os.getpid())
     time.sleep(600)
     path.write_text("saved")
+
+
+def die_once(link: TaskLink, path: Path) -> str:
+    """Killed at the first try, after a message."""
+    link.send(os.getpid())
+    if not path.exists():
+        path.touch()
+        time.sleep(0.5)  # until the message was taken
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def read_environment(link: TaskLink, *names: str) -> tuple[list[str | None], int]:
+    return [os.environ.get(name) for name in names], torch.get_num_threads()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import Threads, parse_changes
+from clbr.cli.options import On, Threads, parse_changes
 from clbr.errors import InputError, found_in
-from clbr.files import portable
+from clbr.files import is_url, portable
 
 if TYPE_CHECKING:
     from clbr.data.dataset import BundleDataset
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 Specs = Annotated[list[Path], typer.Argument(metavar="SPEC", help="Specifications, as in experiments/.")]
-Data = Annotated[Path, typer.Option("--data", help="A data folder.", show_default=False)]
+Data = Annotated[str, typer.Option("--data", metavar="PATH", help="A data folder, or its URL.", show_default=False)]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
 Models = Annotated[str, typer.Option("--models", help="Only these, separated by commas.")]
@@ -57,7 +57,7 @@ class Options:
     """The options that `run` and `report` share."""
 
     specs: list[Path]
-    data: Path
+    data: str
     out: Path | None
     seeds: int | None
     models: str
@@ -77,7 +77,7 @@ class Options:
         expanded = []
         for path, spec in zip(self.specs, specs, strict=True):
             with found_in(path):
-                folder = str(self.data.resolve())
+                folder = self.data if is_url(self.data) else str(Path(self.data).resolve())
                 expanded.append(expand(spec, folder, dataset.fingerprint, dataset.name, dataset))
         every = [one for cells in expanded for one in cells]
         where = _parse_where(self.where or [])
@@ -87,8 +87,8 @@ class Options:
 
     def command(self, name: str, to: Path | None = None, written: Callable[[Path], str] = str) -> str:
         """Return the command line of `run` or `report` with these options; `written` gives the text of a path."""
-        paths = {"data": self.data, "out": self.out}
-        options: dict[str, object] = {key: written(path) for key, path in paths.items() if path}
+        data = self.data if is_url(self.data) else written(Path(self.data))
+        options: dict[str, object] = {"data": data, "out": written(self.out) if self.out else None}
         options |= {"seeds": self.seeds, "models": self.models, "variants": self.variants}
         given = [word for key, value in options.items() if value for word in (f"--{key}", str(value))]
         where = [word for one in self.where or [] for word in ("--where", one)]
@@ -119,6 +119,7 @@ def run(
     out: Out = None,
     seeds: Seeds = None,
     workers: Annotated[int, typer.Option(min=1, help="Cells at the same time; they share the threads.")] = 1,
+    on: On = "local",
     models: Models = "",
     variants: Variants = "",
     where: Where = None,
@@ -134,24 +135,24 @@ def run(
     from clbr.cli import show_cells
     from clbr.experiments.runner import pending, run_cells
     from clbr.experiments.store import Store
-    from clbr.training.processes import ProcessPool
+    from clbr.training.ray_engine import make_engine
     from clbr.training.runtime import interruptible, use_threads
 
     use_threads(threads)
     options = Options(specs, data, out, seeds, models, variants, where)
     plan = options.plan()
     cells = plan.cells()
-    store, pool = Store(plan.folder), ProcessPool(workers)
+    store = Store(plan.folder)
     store.is_started(plan.dataset)  # raises an error if the folder holds anything else
     to_run = pending(store, cells)
     _print_notes(plan)
     if dry_run:
-        use_threads(pool.threads)  # as many as a worker has
         _print_estimate(plan, store, to_run, workers)
         return
     display = show_cells.running(plan.title, cells, to_run)
-    with interruptible("finishing these epochs, then saving") as should_stop, display as on_event:
-        summary = run_cells(plan.folder, plan.dataset, cells, pool, on_event, should_stop)
+    interrupted = interruptible("finishing these epochs, then saving")
+    with make_engine(on if to_run else "local", workers) as engine, interrupted as should_stop, display as on_event:
+        summary = run_cells(plan.folder, plan.dataset, cells, engine, on_event, should_stop)
     typer.echo(f"{plan.folder}: {summary.done} of {summary.total} cells done")
     if should_stop():
         typer.echo("resume: the same command again")
@@ -166,7 +167,10 @@ def _print_estimate(plan: Plan, store: "Store", to_run: list["Cell"], workers: i
     """Print the cells to run and how long they may take."""
     from clbr.cli import show, show_cells
     from clbr.experiments.estimate import estimate_seconds
+    from clbr.training.processes import ProcessPool
+    from clbr.training.runtime import use_threads
 
+    use_threads(ProcessPool(workers).threads)  # as many as a worker has
     with show.progress("timing a few steps of each model", len(to_run)) as on_progress:
         seconds = estimate_seconds(store, plan.cells(), to_run, plan.dataset, on_progress)
     show_cells.plan(plan.title, plan.cells(), to_run, seconds, workers)

@@ -13,6 +13,11 @@ EvaluatedSplit = Literal["validation", "test"]
 MovedData = Annotated[Path | None, typer.Option("--data", help="The data folder, if it was moved.", show_default=False)]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
 
+On = Annotated[
+    str,
+    typer.Option("--on", metavar="WHERE", help="local: processes here; ray: Ray here; HOST:PORT: a Ray cluster."),
+]
+
 
 def parse_ks(text: str) -> list[int]:
     """Parse cut-offs: "20,40" gives [20, 40], sorted and without repeats."""

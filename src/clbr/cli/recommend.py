@@ -1,25 +1,28 @@
 """clbr export, recommend and similar."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import MovedData, Threads
+from clbr.cli.options import MovedData, On, Threads
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
     from clbr.data.dataset import Nodes
+    from clbr.inference.lists import Blocks
     from clbr.inference.recommender import Recommender
 
 ArtifactFolder = Annotated[Path, typer.Argument(metavar="ARTIFACT", help="A folder that clbr export made.")]
+ArtifactPlace = Annotated[str, typer.Argument(metavar="ARTIFACT", help="A folder that clbr export made, or its URL.")]
 K = Annotated[int, typer.Option("--k", min=1, help="Length of the list.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, the same as over HTTP.")]
 Items = Annotated[list[str] | None, typer.Option(help="An item's id or name; may be repeated.")]
 Bundles = Annotated[list[str] | None, typer.Option(help="A bundle's id or name; may be repeated.")]
 
 
-def open_recommender(folder: Path, threads: int | None) -> "Recommender":
+def open_recommender(folder: Path | str, threads: int | None) -> "Recommender":
     """Open an artifact, with so many threads."""
     from clbr.inference.recommender import load_recommender
     from clbr.training.runtime import use_threads
@@ -45,6 +48,9 @@ def export(
             show_default=False,
         ),
     ] = 0,
+    index: Annotated[
+        bool, typer.Option("--index", help="Add an index of the bundles (faiss): lists among many in less time.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact (and vectors) that is there.")] = False,
     data: MovedData = None,
     threads: Threads = None,
@@ -52,11 +58,14 @@ def export(
     """Export a run as an artifact: a folder that recommends and answers, without the run and the data set."""
     from clbr.cli import show
     from clbr.inference.export import export as export_run
+    from clbr.inference.index import require_faiss
     from clbr.inference.retraining import measured_kinds
     from clbr.training.run_folder import read_config
     from clbr.training.runtime import use_threads
 
     use_threads(threads)
+    if index:
+        require_faiss()  # before the work
     kinds = measured_kinds(read_config(run).model) if measure_whatif else []
     trainings = measure_whatif * (1 + len(kinds)) or None
     with show.progress("training anew" if trainings else "exporting", trainings) as on_progress:
@@ -65,11 +74,27 @@ def export(
     typer.echo((out / "card.md").read_text())
     if vectors is not None:
         typer.echo(f"{vectors}: {', '.join(sorted(path.name for path in vectors.iterdir()))}")
+    if index:
+        _add_index(out)
     typer.echo(f"next: clbr recommend {out} --user ID")
 
 
+def _add_index(folder: Path) -> None:
+    """Add an index to an artifact, or say why it would be of no use."""
+    from clbr.errors import UnsupportedError
+    from clbr.inference.export import add_index
+
+    try:
+        about = add_index(folder)
+    except UnsupportedError as error:
+        typer.echo(f"no index: {error}")
+        return
+    found = ", ".join(f"{share:.1%} of the {k} best" for k, share in about.recall.items())
+    typer.echo(f"{folder}: index.faiss finds {found}, reading {about.probes} of {about.clusters} clusters")
+
+
 def recommend(
-    artifact: ArtifactFolder,
+    artifact: ArtifactPlace,
     user: Annotated[str | None, typer.Option(help="A user's id or name.")] = None,
     k: K = 20,
     likes_item: Items = None,
@@ -81,6 +106,8 @@ def recommend(
     deny: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: none of these.")] = None,
     keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
     diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share fewer items.")] = 0.0,
+    on: On = "local",
+    workers: Annotated[int, typer.Option(min=1, help="With --on: how many; they share the threads.")] = 1,
     json: Json = False,
     threads: Threads = None,
 ) -> None:
@@ -103,25 +130,37 @@ def recommend(
     }
     if all_ or users is not None:
         _reject("--all" if all_ else "--users", {"--diversity": diversity, "--json": json})
-        _write_lists(recommender, users, out, k, filters)
+        with _lists_on(on, workers, artifact) as blocks:
+            _write_lists(recommender, users, out, k, filters, blocks)
         return
-    _reject("a list on the terminal", {"--out": out})
-    answer = recommender.recommend_one(
-        user,
-        likes_items=likes_item or (),
-        likes_bundles=likes_bundle or (),
-        k=k,
-        diversity=diversity,
-        **filters,
-    )
+    _reject("a list on the terminal", {"--out": out, "--on": on != "local", "--workers": workers > 1})
+    filters |= {"likes_items": likes_item or (), "likes_bundles": likes_bundle or ()}
+    answer = recommender.recommend_one(user, k=k, diversity=diversity, **filters)
     if json:
         typer.echo(answer.to_json())
     else:
         show_answers.recommendations(answer, diversity, recommender.artifact.about.diversity)
 
 
+def _lists_on(on: str, workers: int, artifact: str) -> AbstractContextManager["Blocks"]:
+    """What computes the lists: this process, or Ray."""
+    from clbr.files import is_url
+    from clbr.inference.lists import Lists
+    from clbr.inference.ray_lists import blocks_on_ray
+
+    if on == "local":
+        _reject("--on local", {"--workers": workers > 1})
+        return nullcontext(Lists.blocks)
+    return blocks_on_ray(on, workers, artifact if is_url(artifact) else str(Path(artifact).absolute()))
+
+
 def _write_lists(
-    recommender: "Recommender", users: Path | None, out: Path | None, k: int, filters: dict[str, Any]
+    recommender: "Recommender",
+    users: Path | None,
+    out: Path | None,
+    k: int,
+    filters: dict[str, Any],
+    blocks: "Blocks",
 ) -> None:
     """The lists of the users of a file (None: all), to a file."""
     import numpy as np
@@ -147,8 +186,9 @@ def _write_lists(
             deny=[artifact.bundles.index(id) for id in filters["deny"]],
             keep_chosen=filters["keep_chosen"],
             on_progress=on_progress,
+            blocks=blocks,
         )
-    typer.echo(f"{out}: {rows:,} rows, {count:,} user{'s' * (count != 1)}")
+    typer.echo(f"{out}: {show.counted(rows, 'row')}, {show.counted(count, 'user')}")
 
 
 def _reject(what: str, options: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import Threads, parse_changes
+from clbr.cli.options import On, Threads, parse_changes
 
 if TYPE_CHECKING:
     from clbr.tuning.study import StudyRecord
@@ -17,7 +17,7 @@ PRESET = (
 
 
 def tune(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A data folder, or its URL.", show_default=False)],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, with those finished before.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to resume.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "trilevel",
@@ -27,6 +27,7 @@ def tune(
     change: Annotated[list[str] | None, typer.Option("--set", help="key=value: do not search this setting.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all trainings, and of the proposed settings.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Trials at the same time; they share the threads.")] = 1,
+    on: On = "local",
     json: Annotated[bool, typer.Option("--json", help="Print the study's record, one JSON object.")] = False,
     threads: Threads = None,
 ) -> None:
@@ -47,13 +48,8 @@ def tune(
     for note in preset_notes(model, preset, load(data).name, paradigm):
         typer.echo(note, err=True)
     with interruptible("finishing this epoch") as should_stop, show.searching() as on_record:
-        options: dict[str, Any] = {
-            "preset": preset,
-            "changes": changes,
-            "seed": seed,
-            "workers": workers,
-            "paradigm": paradigm,
-        }
+        options: dict[str, Any] = {"preset": preset, "changes": changes, "seed": seed, "paradigm": paradigm}
+        options |= {"workers": workers, "on": on}
         record = search(out, data, model, trials, on_record=on_record, should_stop=should_stop, **options)
     if json:
         typer.echo(record.model_dump_json())
@@ -67,7 +63,7 @@ def tune(
         raise typer.Exit(130)
 
 
-def _next_command(data: Path, record: "StudyRecord", preset: Path) -> str:
+def _next_command(data: str, record: "StudyRecord", preset: Path) -> str:
     strategy = "" if record.paradigm == "original" else f" --paradigm {record.paradigm}"
     settings = f"--model {record.model}{strategy} --seed {record.seed} --preset {preset}"
     return f"next: clbr train {data} {settings} --out RUN"

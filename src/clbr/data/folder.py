@@ -4,23 +4,27 @@
 user_bundle_{train,tune,test}.txt     a pair of numbers per line, tab-separated, counted from 0, no header
 user_item.txt, bundle_item.txt        the same
 users.csv, bundles.csv, items.csv     optional: id and name of each node, in the order of the numbers
+
+A table may be Parquet instead of text: user_item.parquet, or a folder user_item of Parquet files (see pair_files.py).
 """
 
-import codecs
-from collections.abc import Iterator, Mapping
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import polars as pl
 
 from clbr.data.dataset import KINDS, BundleDataset, Kind, Nodes, shared_pairs
-from clbr.data.faults import explain_pairs, explain_shared, explain_size
-from clbr.data.pairs import MAX_NODES, Ids, Pairs, decode, distinct, encode, in_order
+from clbr.data.faults import explain_shared, explain_size
+from clbr.data.pair_files import UNREADABLE, Format, PairsWriter, find_table, read_tables
+from clbr.data.pairs import MAX_NODES, Pairs
 from clbr.errors import InputError
-from clbr.files import as_path, atomic_folder, read_bytes, write_synced
+from clbr.files import atomic_folder, local_folder, read_bytes, write_synced
 
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What polars raises. It is an OSError if text starts like a compressed stream but is none."""
 SIZE_SUFFIX = "_data_size.txt"
 TABLES = {
     "train": "user_bundle_train.txt",
@@ -29,95 +33,62 @@ TABLES = {
     "ui": "user_item.txt",
     "bi": "bundle_item.txt",
 }
+SIDES: dict[str, tuple[Kind, Kind]] = {
+    "train": ("user", "bundle"),
+    "validation": ("user", "bundle"),
+    "test": ("user", "bundle"),
+    "ui": ("user", "item"),
+    "bi": ("bundle", "item"),
+}
 NODE_FILES = ("users.csv", "bundles.csv", "items.csv")
 ORIGIN = "origin.toml"
+PARQUET_BYTES = 8
+"""Bytes of a pair in Parquet at most: two numbers of four bytes, before they are compressed."""
 
 
 def as_dataset(data: object) -> BundleDataset:
     """A data set, or the data set of a data folder."""
-    return data if isinstance(data, BundleDataset) else load(as_path(data, "data"))
+    return data if isinstance(data, BundleDataset) else load(data)  # type: ignore[arg-type]
 
 
 def load(path: str | Path) -> BundleDataset:
-    """Read a data folder. A repeated row of a file counts once (see `BundleDataset.merged`)."""
-    folder = as_path(path, "data")
+    """Read a data folder; also one with a URL (see `local_folder`).
+
+    A repeated row of a file counts once (see `BundleDataset.merged`).
+    """
+    folder = local_folder(path, "data")
     size_file = _size_file(folder)
     users, bundles, items = (
         _read_nodes(folder, kind, count, size_file) for kind, count in zip(KINDS, read_sizes(size_file), strict=True)
     )
-
-    ub, ui, bi = (users, bundles), (users, items), (bundles, items)
-    sides = dict(zip(TABLES, (ub, ub, ub, ui, bi), strict=True))
+    nodes = {"user": users, "bundle": bundles, "item": items}
+    paths = {part: find_table(folder, file) for part, file in TABLES.items()}
+    sides = {part: (nodes[left], nodes[right]) for part, (left, right) in SIDES.items()}
     parts: dict[str, Pairs] = {}
     merged: dict[str, int] = {}
-    for part, (pairs, repeated) in zip(TABLES, _read_tables(folder, sides), strict=True):
+    for (part, table), (pairs, repeated) in zip(paths.items(), read_tables(paths, sides), strict=True):
         parts[part] = pairs
         if repeated:
-            merged[TABLES[part]] = repeated
-    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
-        shared = shared_pairs(parts[one], parts[other], len(bundles))
-        if len(shared):
-            raise explain_shared(folder / TABLES[one], folder / TABLES[other], shared)
-    return BundleDataset(
-        size_file.name.removesuffix(SIZE_SUFFIX),
-        users,
-        bundles,
-        items,
-        train=parts["train"],
-        validation=parts["validation"],
-        test=parts["test"],
-        ui=parts["ui"],
-        bi=parts["bi"],
-        merged=merged,
-    )
-
-
-def _read_tables(folder: Path, sides: Mapping[str, tuple[Nodes, Nodes]]) -> Iterator[tuple[Pairs, int]]:
-    """For each file its distinct pairs, all in range, and the number of repeated rows."""
-    try:  # all files at once, so that small ones do not leave a core idle
-        frames = pl.collect_all([_scan(folder / file) for file in TABLES.values()])
-    except UNREADABLE:
-        frames = [pl.DataFrame() for _ in TABLES]  # each file is read again below
-    for (part, file), frame in zip(TABLES.items(), frames, strict=True):
-        columns = _columns(frame, *sides[part]) or _read_slowly(folder / file, *sides[part])
-        yield _distinct_pairs(columns, len(sides[part][1]))
-
-
-def _scan(source: Path | bytes) -> pl.LazyFrame:
-    schema = {"left": pl.Int32(), "right": pl.Int32()}
-    return pl.scan_csv(source, has_header=False, separator="\t", schema=schema, quote_char=None, glob=False)
-
-
-def _columns(frame: pl.DataFrame, left: Nodes, right: Nodes) -> tuple[Ids, Ids] | None:
-    """The two columns, or None if there are no rows or an id is out of range."""
-    if not frame.height or any(column.null_count() for column in frame.get_columns()):
-        return None
-    lefts, rights = (column.to_numpy() for column in frame.get_columns())
-    # As an unsigned number a negative id is very large, so one comparison checks both ends.
-    known = lefts.view(np.uint32).max() < len(left) and rights.view(np.uint32).max() < len(right)
-    return (lefts, rights) if known else None
-
-
-def _read_slowly(path: Path, left: Nodes, right: Nodes) -> tuple[Ids, Ids]:
-    """Read a file on which the fast reader failed: skip blank lines at its end, or raise an error for its fault."""
-    content = read_bytes(path).removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n")
-    if not content:
-        raise InputError(f"{path}: is empty; expected a line per pair: {left.kind}, tab, {right.kind}")
+            merged[table.name] = repeated
     try:
-        columns = _columns(_scan(content).collect(), left, right)
-    except UNREADABLE as error:
-        raise explain_pairs(path, content, left, right, str(error)) from None
-    if columns is None:
-        raise explain_pairs(path, content, left, right, "an id is out of range")
-    return columns
-
-
-def _distinct_pairs(columns: tuple[Ids, Ids], width: int) -> tuple[Pairs, int]:
-    pairs = np.stack(columns, axis=1)
-    if in_order(*columns):
-        return pairs, 0
-    once = distinct(encode(pairs, width))
-    return decode(once, width), len(pairs) - len(once)
+        return BundleDataset(
+            size_file.name.removesuffix(SIZE_SUFFIX),
+            users,
+            bundles,
+            items,
+            train=parts["train"],
+            validation=parts["validation"],
+            test=parts["test"],
+            ui=parts["ui"],
+            bi=parts["bi"],
+            merged=merged,
+        )
+    except InputError:
+        for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
+            shared = shared_pairs(parts[one], parts[other], len(bundles))
+            if len(shared):
+                raise explain_shared(paths[one], paths[other], shared) from None
+        raise
 
 
 def read_sizes(path: Path) -> tuple[int, int, int]:
@@ -170,37 +141,81 @@ def _read_nodes(folder: Path, kind: Kind, count: int, size_file: Path) -> Nodes:
 def is_data_folder(folder: Path) -> bool:
     """Whether a folder is a complete data folder with no other files; only such a folder may be replaced."""
     entries = list(folder.iterdir())
-    rest = {entry.name for entry in entries} - {*TABLES.values(), *NODE_FILES, ORIGIN}
+    tables = {find_table(folder, file) for file in TABLES.values()}
+    rest = {entry.name for entry in entries} - {*(table.name for table in tables), *NODE_FILES, ORIGIN}
     sized = len(rest) == 1 and rest.pop().endswith(SIZE_SUFFIX)
-    plain = all(entry.is_file() and not entry.is_symlink() for entry in entries)
-    return sized and plain and all((folder / table).exists() for table in TABLES.values())
+    # A table may be a folder, of the files that `save` writes.
+    files = [file for entry in entries for file in (entry.iterdir() if entry in tables and entry.is_dir() else [entry])]
+    plain = all(file.is_file() and not file.is_symlink() for file in files)
+    parts = all(re.fullmatch(r"part-\d+\.parquet", file.name) for file in files if file.parent != folder)
+    return sized and plain and parts and all(table.exists() for table in tables)
 
 
-def save(dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bool = False) -> Path:
+def save(
+    dataset: BundleDataset, out: str | Path, *, origin: str = "", force: bool = False, format: Format = "text"
+) -> Path:
     """Write a data set to a folder that `load` reads. `origin` is TOML text on where the data came from.
 
-    A folder that is not empty raises an `InputError`; `force` replaces a data folder, but no other folder.
+    `format` is "text", as public data sets are published, or "parquet". A folder that is not empty raises an
+    `InputError`; `force` replaces a data folder, but no other folder.
     """
-    out = Path(out)
-    for part, file in TABLES.items():
-        if not len(getattr(dataset, part)):
-            raise InputError(f"{dataset.name}: has no pairs for {file}; a data folder needs at least one in each file")
+    out, nodes = Path(out), (dataset.users, dataset.bundles, dataset.items)
+    with write_folder(out, dataset.name, *nodes, format=format, origin=origin, force=force) as write:
+        for part in TABLES:
+            write(part, getattr(dataset, part))
+    return out
+
+
+@contextmanager
+def write_folder(
+    out: Path,
+    name: str,
+    users: Nodes,
+    bundles: Nodes,
+    items: Nodes,
+    *,
+    format: Format = "text",
+    origin: str = "",
+    force: bool = False,
+) -> Iterator[Callable[[str, Pairs], None]]:
+    """Yield a function that appends sorted pairs to a part ("train", "ui", ...) of a new data folder.
+
+    The folder is written atomically: it is there when the block ends without an error. See `save`.
+    """
+    if format not in get_args(Format):
+        raise InputError(f"unknown format '{format}': expected {' or '.join(get_args(Format))}", "format")
     with atomic_folder(out, force, is_data_folder) as folder:
-        sizes = "\t".join(str(len(nodes)) for nodes in (dataset.users, dataset.bundles, dataset.items))
-        write_synced(folder / f"{dataset.name}{SIZE_SUFFIX}", f"{sizes}\n".encode())
-        for part, file in TABLES.items():
-            write_synced(folder / file, _pairs_text(getattr(dataset, part)))
-        for nodes, file in zip((dataset.users, dataset.bundles, dataset.items), NODE_FILES, strict=True):
+        sizes = "\t".join(str(len(nodes)) for nodes in (users, bundles, items))
+        write_synced(folder / f"{name}{SIZE_SUFFIX}", f"{sizes}\n".encode())
+        for nodes, file in zip((users, bundles, items), NODE_FILES, strict=True):
             if nodes.ids is not None or nodes.names is not None:
                 write_synced(folder / file, _nodes_text(nodes))
         if origin:
             write_synced(folder / ORIGIN, origin.encode("utf-8", "replace"))
-    return out
+        writers = {part: PairsWriter(folder, file, format, SIDES[part]) for part, file in TABLES.items()}
+        yield lambda part, pairs: writers[part].write(pairs)
+        for part, writer in writers.items():
+            writer.close()
+            if not writer.rows:
+                raise InputError(
+                    f"{name}: has no pairs for {TABLES[part]}; a data folder needs at least one in each file"
+                )
 
 
-def _pairs_text(pairs: Pairs) -> bytes:
-    table = pl.DataFrame({"left": pairs[:, 0], "right": pairs[:, 1]})
-    return table.write_csv(separator="\t", include_header=False).encode()
+def require_room(out: Path, sizes: Mapping[Kind, int], pairs: Mapping[str, int], format: Format) -> None:
+    """Raise an `InputError` if the disk has no room for a folder of these numbers of nodes and pairs (by part)."""
+    needed = 0
+    for part, count in pairs.items():
+        digits = sum(len(str(sizes[kind] - 1)) for kind in SIDES[part])
+        needed += count * (PARQUET_BYTES if format == "parquet" else digits + 2)
+    place = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.is_dir())
+    free = shutil.disk_usage(place).free
+    if needed > free:
+        raise InputError(
+            f"{out}: needs up to {needed / 1e9:.3g} GB, but its disk has {free / 1e9:.3g} GB free; choose a smaller "
+            "scale or another disk",
+            *("scale", "out"),
+        )
 
 
 def _nodes_text(nodes: Nodes) -> bytes:

@@ -19,7 +19,7 @@ from clbr.evaluation.protocol import evaluate
 from clbr.experiments.cells import Cell
 from clbr.experiments.noise import add_noise
 from clbr.experiments.store import Curve, PerUser, Record, Store, changed_setting
-from clbr.files import lock
+from clbr.files import local_folder, lock
 from clbr.rng import generator
 from clbr.training.run import Callbacks, Counters, resume, start
 from clbr.training.run_folder import BEST, best_epoch, best_scorer, read_config, read_metrics
@@ -29,12 +29,13 @@ FOUND_AT = 20
 
 def run_cell(store: Store, cell: Cell, callbacks: Callbacks) -> bool:
     """Train a cell, or resume its training, and write its record. Return False if it was stopped before its end."""
-    full = load(cell.config.data)
+    source = local_folder(cell.config.data, "data")
+    full = load(source)
     dataset = training_data(full, cell)
     changed = dataset is not full
     masked = full.train if changed else None  # so that the candidates are the same for every share and noise
     folder = store.run_folder(cell)
-    data = _save_data(store, dataset) if changed else Path(cell.config.data)
+    data = _save_data(store, dataset) if changed else source
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder, callbacks.on_wait, callbacks.should_stop) as obtained:
         if not obtained:  # the process of a killed experiment is still in its last epoch

@@ -14,6 +14,7 @@ from clbr.experiments.store import Store
 from clbr.files import lock
 from clbr.training.loop import Epoch
 from clbr.training.processes import Engine, Task, TaskLink, TaskResult
+from clbr.training.ray_engine import check_folders
 from clbr.training.run import Callbacks, Counters, is_trained
 
 
@@ -52,11 +53,13 @@ def run_cells(
     """Run the cells that are not done yet, into the store in `folder`.
 
     A cell that fails is recorded with its error, and the others continue. `engine` is `ProcessPool(workers)`, or
-    anything else with the same `run`.
+    one that `make_engine` yields.
     """
     store = Store(folder).open(dataset)
     with lock(folder):
         queue = CellQueue(store, pending(store, cells), on_event)
+        if queue.waiting:
+            check_folders(engine, folder, sorted({cell.config.data for cell in queue.waiting}))
         engine.run(queue.next_task, queue.on_end, queue.on_message, should_stop)
         records = {one.cell.key: store.read(one.cell) for one in cells}
     failed = {key: record.error for key, record in records.items() if record and record.state == "failed"}
@@ -107,7 +110,7 @@ class CellQueue:
                 self._fail(cell, f"its selection model {selection} failed: {self.errors[selection]}")
                 continue
             self.on_event(CellEvent(cell, "running"))
-            return Task(run_cell_task, (self.store.folder, cell))
+            return Task(run_cell_task, (self.store.folder.absolute(), cell))  # a worker may have another directory
         return None
 
     def on_message(self, task: Task, event: CellEvent) -> None:

@@ -6,6 +6,7 @@
     weights.safetensors      the model's parameters
     graph.safetensors        training pairs, user-item pairs, bundle-item pairs
     users.json, ...          ids and names, where there are any
+    index.faiss, index.json  an index of the bundle vectors (index.py), where one was asked for
 
 The graph has one more user and one more bundle than the data set, both without edges. They stand for an unseen user and
 an unseen bundle: a what-if gives them their edges.
@@ -29,11 +30,12 @@ from clbr.data.pairs import Pairs, Relation, incidence
 from clbr.errors import InputError, UnsupportedError, found_in
 from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.protocol import BestBaseline
-from clbr.files import read_bytes
+from clbr.files import local_folder, read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.answers import Kind, Node
 from clbr.inference.cold_start import encode_filled
+from clbr.inference.index import BundleIndex, file_checksum, open_index
 from clbr.models.base import Embeddings, Encoder, Level, Model, Scorer, VectorScorer
 from clbr.models.registry import build_model, find_model
 
@@ -150,6 +152,14 @@ class Artifact:
         return VectorScorer(self._vectors["users"], self._vectors["bundles"])
 
     @cached_property
+    def index(self) -> BundleIndex | None:
+        """The index of the bundle vectors, if the folder has one and faiss is installed."""
+        if not self.about.levels or not self.about.files:  # without vectors, or in memory
+            return None
+        users, bundles = self._vectors["users"], self._vectors["bundles"][: self.about.bundles]
+        return open_index(self.folder, self.about.files[VECTORS], users, bundles, self.graph.ub.pairs, self.mapped)
+
+    @cached_property
     def _vectors(self) -> dict[str, Tensor]:
         return self._tensors(VECTORS)
 
@@ -205,18 +215,21 @@ class Artifact:
             self._verified(name)
 
     def _verified(self, name: str) -> bytes:
-        path = self.folder / name
-        content = read_bytes(path)
-        if sha256(content).hexdigest() != self.about.files.get(name):
-            raise InputError(f"{path}: is damaged (its checksum is not that of {ABOUT}); export it again")
+        content = read_bytes(self.folder / name)
+        self._compare(name, sha256(content).hexdigest())
         return content
+
+    def _compare(self, name: str, checksum: str) -> None:
+        if checksum != self.about.files.get(name):
+            path = self.folder / name
+            raise InputError(f"{path}: is damaged (its checksum is not that of {ABOUT}); export it again")
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         """The tensors of a verified file, mapped into memory or read."""
-        content = self._verified(name)
         try:
             if not self.mapped:
-                return {key: tensor.clone() for key, tensor in load(content).items()}  # aligned, see export
+                return {key: one.clone() for key, one in load(self._verified(name)).items()}  # aligned, see export
+            self._compare(name, file_checksum(self.folder / name))
             with safe_open(self.folder / name, framework="pt") as file:
                 return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (it is no dict)
         except SafetensorError as error:
@@ -235,9 +248,10 @@ class Artifact:
 def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
     """Open an artifact; an incomplete one, or one of another layout, raises an error.
 
-    Mapped, it opens at once and needs its files as long as it is used. Otherwise the files may change or go.
+    Mapped, it opens at once and needs its files as long as it is used. Otherwise the files may change or go. One with a
+    URL is copied first (see `local_folder`).
     """
-    folder = Path(folder)
+    folder = local_folder(folder, "folder")
     path = folder / ABOUT
     if not path.exists():
         raise InputError(

@@ -1,22 +1,22 @@
 """The lists of many users: as a frame, or as a file that is written block by block."""
 
 from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 
 from clbr.data.dataset import Nodes
 from clbr.data.frames import make_frame
-from clbr.data.pairs import Pairs
 from clbr.errors import InputError
-from clbr.evaluation.ranking import ranked_blocks
+from clbr.evaluation import ranking
 from clbr.files import atomic_file
 from clbr.inference.artifact import Artifact
-from clbr.inference.recommend import KnownScorer
+from clbr.inference.index import BLOCK as INDEX_BLOCK
+from clbr.inference.recommend import list_blocks
 from clbr.inference.stopping import check_stop
 from clbr.inference.whatif import list_length
 
@@ -24,10 +24,67 @@ ROWS = 500_000
 """Rows that are held at once, and one block more."""
 
 
+class Lists:
+    """The lists of an artifact's users, as frames: user, user_name, bundle, name, rank, score; names only if there are.
+
+    A list has k bundles. Chosen bundles are left out unless `keep_chosen`. Only bundles of `allow` (None: all) that are
+    not in `deny` are listed.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        k: int,
+        *,
+        allow: Collection[int] | None = None,
+        deny: Collection[int] = (),
+        keep_chosen: bool = False,
+    ) -> None:
+        self.artifact, self.k = artifact, list_length(artifact, k)
+        self.filters: dict[str, Any] = {"allow": allow, "deny": deny, "keep_chosen": keep_chosen}
+
+    @cached_property
+    def columns(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The columns of all users, and those of all bundles."""
+        nodes = self.artifact.users, self.artifact.bundles
+        return node_columns(nodes[0], "user", "user_name"), node_columns(nodes[1], "bundle", "name")
+
+    @property
+    def empty(self) -> pl.DataFrame:
+        """A frame without rows."""
+        return pl.concat([nodes[:0] for nodes in self.columns], how="horizontal").with_columns(**_numbers([], []))
+
+    @property
+    def block(self) -> int:
+        """Number of users who are scored at once. Scores may differ in their last digits with another number."""
+        index = self.artifact.index
+        if index is not None and self.filters["allow"] is None and index.answers(self.k):
+            return INDEX_BLOCK
+        return max(1, ranking.BLOCK_SCORES // self.artifact.about.bundles)
+
+    def blocks(
+        self, users: NDArray[np.int64], on_progress: Callable[[int], None] = lambda users: None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield the lists, block by block."""
+        user_columns, bundle_columns = self.columns
+        options = self.filters | {"block": self.block, "on_progress": on_progress}
+        done = 0
+        for found, scores in list_blocks(self.artifact, users, self.k, **options):
+            check_stop()
+            row, position = np.nonzero(found >= 0)
+            nodes = [user_columns[users[done + row]], bundle_columns[found[row, position]]]
+            numbers = _numbers(position + 1, scores[row, position])
+            yield pl.concat(nodes, how="horizontal").with_columns(**numbers)
+            done += len(found)
+
+
+Blocks = Callable[[Lists, NDArray[np.int64], Callable[[int], None]], Iterator[pl.DataFrame]]
+
+
 def recommend_frame(artifact: Artifact, users: NDArray[np.int64], k: int, backend: str) -> Any:
-    """The lists of users as a frame: user, user_name, bundle, name, rank, score; names only if the data has them."""
-    blocks = _frames(artifact, users, list_length(artifact, k), KnownScorer(artifact), artifact.graph.ub.pairs)
-    frame = pl.concat(blocks)
+    """The lists of users as one frame."""
+    lists = Lists(artifact, k)
+    frame = pl.concat([lists.empty, *lists.blocks(users)])
     if backend == "polars":
         return frame
     columns: dict[str, Any] = {one.name: one.to_list() if one.dtype == pl.String else one.to_numpy() for one in frame}
@@ -44,22 +101,19 @@ def write_lists(
     deny: Collection[int] = (),
     keep_chosen: bool = False,
     on_progress: Callable[[int], None] = lambda users: None,
+    blocks: Blocks = Lists.blocks,
 ) -> int:
     """Write the lists of users (None: all) to a Parquet or CSV file, atomically; gives the number of rows.
 
-    Columns are those of `recommend_frame`. Chosen bundles are left out unless `keep_chosen`. Only bundles of `allow`
-    (None: all) that are not in `deny` are listed. `on_progress(done)` is called after each block of users.
+    Columns and filters are those of `Lists`. `on_progress(done)` is called after each block of users. `blocks` computes
+    the lists: in this process, or elsewhere, as `blocks_on_ray` does.
     """
     suffix = out.suffix.lower()
     if suffix not in (".parquet", ".csv"):
         raise InputError(f"{out}: expected a name that ends in .parquet or .csv", "out")
     wanted = np.arange(artifact.about.users) if users is None else users
-    hidden = torch.full((artifact.about.bundles,), allow is not None)
-    hidden[list(allow or ())] = False
-    hidden[list(deny)] = True
-    exclude = artifact.graph.ub.pairs[:0] if keep_chosen else artifact.graph.ub.pairs
-    scorer = KnownScorer(artifact, hidden if hidden.any() else None)
-    frames = _frames(artifact, wanted, list_length(artifact, k), scorer, exclude, on_progress)
+    lists = Lists(artifact, k, allow=allow, deny=deny, keep_chosen=keep_chosen)
+    frames = _grouped(lists.empty, blocks(lists, wanted, on_progress))
     with atomic_file(out) as partial:
         try:
             return _write_csv(frames, partial) if suffix == ".csv" else _write_parquet(frames, partial)
@@ -87,32 +141,16 @@ def _write_parquet(frames: Iterator[pl.DataFrame], path: Path) -> int:
     return rows
 
 
-def _frames(
-    artifact: Artifact,
-    users: NDArray[np.int64],
-    k: int,
-    scorer: KnownScorer,
-    exclude: Pairs,
-    on_progress: Callable[[int], None] = lambda users: None,
-) -> Iterator[pl.DataFrame]:
-    """The lists in frames of about `ROWS` rows; at least one frame, which may be empty."""
-    blocks = ranked_blocks(scorer, users, k, exclude=exclude, on_progress=on_progress)
-    user_columns = node_columns(artifact.users, "user", "user_name")
-    bundle_columns = node_columns(artifact.bundles, "bundle", "name")
-    pieces = [pl.concat([user_columns[:0], bundle_columns[:0]], how="horizontal").with_columns(**_numbers([], []))]
-    done = held = 0
-    for ranking, scores in blocks:
-        check_stop()
-        row, position = np.nonzero(ranking >= 0)
-        nodes = [user_columns[users[done + row]], bundle_columns[ranking[row, position]]]
-        numbers = _numbers(position + 1, scores[row, position])
-        pieces.append(pl.concat(nodes, how="horizontal").with_columns(**numbers))
-        done += len(ranking)
-        held += len(row)
+def _grouped(empty: pl.DataFrame, blocks: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The blocks in frames of about `ROWS` rows; at least one frame, which may be empty."""
+    pieces, held = [empty], 0
+    for block in blocks:
+        pieces.append(block)
+        held += len(block)
         if held >= ROWS:
             yield pl.concat(pieces)
-            pieces, held = [pieces[0]], 0
-    if held or not done:
+            pieces, held = [], 0
+    if pieces:
         yield pl.concat(pieces)
 
 

@@ -295,4 +295,4 @@ class Recommender:
 
 def load_recommender(folder: str | Path, *, backend: Backend = "polars") -> Recommender:
     """Open a recommender folder, made by `Recommender.save` or `clbr export`. `backend` is the kind of its frames."""
-    return Recommender(open_artifact(as_path(folder, "folder")), backend=backend)
+    return Recommender(open_artifact(folder), backend=backend)

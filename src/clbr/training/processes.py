@@ -49,7 +49,7 @@ class TaskLink(Protocol):
 
 
 class Engine(Protocol):
-    """Runs tasks. `ProcessPool` is the engine of one machine; an engine for a cluster offers the same `run`."""
+    """Runs tasks. `ProcessPool` is the engine of one machine, `RayEngine` that of a cluster; see `make_engine`."""
 
     def run(
         self,
@@ -187,8 +187,13 @@ def _run_task(task: Task, pipe: "Connection[Packet, Any]", stop: Event, threads:
     """Run a task in its own process."""
     use_threads(threads)
     link = _PipeLink(pipe, stop, parent)
+    link.send_result(run_task(lambda: task, link))
+
+
+def run_task(find_task: Callable[[], Task], link: TaskLink) -> TaskResult:
+    """Run a task in this process. Any error concerns this task only, and is its result."""
     try:
-        result = TaskResult(task.function(link, *task.arguments))
-    except Exception as error:  # any error concerns this task only
-        result = TaskResult(error=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")
-    link.send_result(result)
+        task = find_task()
+        return TaskResult(task.function(link, *task.arguments))
+    except Exception as error:
+        return TaskResult(error=str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}")

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from clbr.data.dataset import BundleDataset
 from clbr.data.folder import load
 from clbr.errors import InputError, require
+from clbr.files import is_url
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.training.loop import make_optimizer, train
-from clbr.training.processes import ProcessPool, Task, TaskLink, TaskResult, check_workers
+from clbr.training.processes import Engine, Task, TaskLink, TaskResult, check_workers
+from clbr.training.ray_cluster import LOCAL
+from clbr.training.ray_engine import check_folders, make_engine
 from clbr.training.run import Callbacks, Counters, prepare
 from clbr.training.runtime import find_device
 from clbr.tuning.spaces import size
@@ -39,7 +42,7 @@ LEARNED_PROPOSALS = 10
 
 def search(
     folder: Path,
-    data: Path,
+    data: Path | str,
     model: str,
     trials: int,
     *,
@@ -47,6 +50,7 @@ def search(
     changes: dict[str, Any] | None = None,
     seed: int = 0,
     workers: int = 1,
+    on: str = LOCAL,
     paradigm: str = "original",
     on_record: Callable[[StudyRecord], None] = lambda record: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -56,6 +60,7 @@ def search(
     `changes` are settings that are fixed, `preset` gives the other settings that are not searched. `on_record` is
     called with the record whenever it changes, `should_stop` after each epoch. With one worker, the same seed tries
     the same settings, resumed or not. Several workers learn from each other in the order in which their trials end.
+    `on` says where they run, as `make_engine` takes it.
     """
     require("optuna", "sweep")
     dataset = load(data)
@@ -76,21 +81,23 @@ def search(
 
         finished = {trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False) if is_finished(trial)}
         numbers = [number for number in range(trials) if number not in finished]
-        if workers == 1:
+        if workers == 1 and on == LOCAL:
             _run_here(folder, study, settings, dataset, numbers, should_stop, on_trial_end)
         elif numbers:
-            _run_in_processes(folder, settings, data, numbers, workers, should_stop, on_trial_end)
+            with make_engine(on, min(workers, len(numbers))) as engine:
+                _run_on(engine, folder, settings, data, numbers, should_stop, on_trial_end)
     if record.best is None and record.finished >= trials:
         errors = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
         raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {errors[-1]}")
     return record
 
 
-def _fail_interrupted(study: "Study") -> None:
-    """Mark the trials that a stopped or killed search left, so that they are repeated."""
+def _fail_interrupted(study: "Study", number: int | None = None) -> None:
+    """Mark the trials that a stopped or killed search left (only those of this number), so that they are repeated."""
     states = require("optuna", "sweep").trial.TrialState
     for trial in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
-        study.tell(trial.number, state=states.FAIL)
+        if number in (None, trial.user_attrs.get(NUMBER)):
+            study.tell(trial.number, state=states.FAIL)
 
 
 def _update_record(
@@ -125,36 +132,44 @@ def _run_here(
         on_trial_end()
 
 
-def _run_in_processes(
+def _run_on(
+    engine: Engine,
     folder: Path,
     settings: StudySettings,
-    data: Path,
+    data: Path | str,
     numbers: Sequence[int],
-    workers: int,
     should_stop: Callable[[], bool],
     on_trial_end: Callable[[], None],
 ) -> None:
     """Run each trial in a process of its own. After an error no further trial is started."""
     waiting, errors = list(numbers), dict[int, str]()
+    place = str(data) if is_url(data) else str(Path(data).absolute())
+    check_folders(engine, folder, [place])
 
     def next_task() -> Task | None:
-        return None if errors or not waiting else Task(_run_trial_task, (folder, settings, data, waiting.pop(0)))
+        if errors or not waiting:
+            return None
+        return Task(_run_trial_task, (folder.absolute(), settings, place, waiting.pop(0)))
 
     def on_end(task: Task, result: TaskResult) -> None:
         if result.error:
             errors[task.arguments[-1]] = result.error
         on_trial_end()
 
-    ProcessPool(min(workers, len(numbers))).run(next_task, on_end, should_stop=should_stop)
+    engine.run(next_task, on_end, should_stop=should_stop)
     for number, error in errors.items():
         raise InputError(f"{folder}: trial {number} was interrupted: {error}; run the search again to repeat it")
 
 
-def _run_trial_task(link: TaskLink, folder: Path, settings: StudySettings, data: Path, number: int) -> None:
+def _run_trial_task(link: TaskLink, folder: Path, settings: StudySettings, data: str, number: int) -> None:
     dataset = load(data)
     if dataset.fingerprint != settings.fingerprint:
         raise InputError(f"{data}: has changed since the search started")
-    run_trial(folder, open_study(folder, settings), settings, dataset, number, link.should_stop)
+    study = open_study(folder, settings)
+    if any(trial.user_attrs.get(NUMBER) == number and is_finished(trial) for trial in study.get_trials(deepcopy=False)):
+        return  # by a worker that was lost before it could say so
+    _fail_interrupted(study, number)
+    run_trial(folder, study, settings, dataset, number, link.should_stop)
 
 
 def run_trial(
