@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from clbr import BundleDataset, InputError, SplitConfig, import_tables, load, save
+from clbr.data.checks import DataWarning
 from clbr.data.tables import Imported
 
 CHOSEN = [("ann", "b1"), ("ann", "b2"), ("ann", "b3"), ("bob", "b1"), ("bob", "b2"), ("bob", "b3"), ("cy", "b1")]
@@ -150,6 +151,24 @@ def test_nodes_without_a_name_have_none_and_names_without_a_node_are_counted(
     imported = import_tables(**tables, item_names=names)
     assert imported.dataset.items.names == (None, None, "Blue vase")
     assert imported.unmatched_names == 1
+
+
+def test_an_id_with_two_names_keeps_the_first_and_gives_a_warning(tmp_path: Path, tables: dict[str, Path]) -> None:
+    rows = [
+        ("vase", "Blue vase"),
+        ("lamp", "Lamp"),
+        ("vase", "Red vase"),
+        ("vase", ""),
+        ("lamp", " Lamp "),
+        ("rug", "Rug"),
+    ]
+    names = write(tmp_path / "names.csv", ("item", "name"), rows)
+    with pytest.warns(DataWarning, match="names.csv: 1 item has more than one name") as found:
+        imported = import_tables(**tables, item_names=names)
+    (message,) = [str(one.message) for one in found if "name" in str(one.message)]
+    assert "item 'vase' is 'Blue vase' and 'Red vase'. The first one is kept." in message
+    assert [one.message for one in imported.description.warnings if one.check == "names"] == [message]
+    assert imported.dataset.items.names == ("Lamp", "Rug", "Blue vase")
 
 
 def test_users_have_names_too_and_the_id_column_may_be_called_id(tmp_path: Path, tables: dict[str, Path]) -> None:

@@ -1,15 +1,19 @@
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clbr import BundleDataset, EdgeEdits, InputError, World, describe, simulate
 from clbr.data.describe import COUNTS
 from clbr.data.pairs import contains, encode
 from clbr.data.sources import PUBLISHED
-from clbr.simulation import generate as simulate_module
-from clbr.simulation.generate import _candidates
+from clbr.simulation import choices
+from clbr.simulation import nodes as nodes_module
+from clbr.simulation.choices import _best, _candidates
 from clbr.simulation.parameters import LEVELS, VARIANTS, WORLDS
 
 
@@ -35,6 +39,7 @@ def test_the_fixed_parameters_have_not_changed(like: str) -> None:
     [
         ("tiny", 1.0, 1, "ecd8b6d36f790a77a7de0db91dd2e833d91833a7064224f02eb7a043a6132a2d"),
         ("youshu", 0.25, 0, "1b18b9860003d9dd85a91e52761d187a7a0521cd6db877c6150143ac3bd8f7e5"),
+        ("netease", 0.1, 3, "aafc8a7ca8f40e07b97e22d713129ab703351a2a0df8a522dd379168c7c3034a"),
     ],
 )
 def test_simulated_data_are_bit_identical_to_those_of_earlier_versions(
@@ -127,7 +132,7 @@ def test_exposure_is_how_often_things_are_shown(tiny: World, relation: str) -> N
     rng, nothing = np.random.default_rng(0), np.empty(0, np.int64)
     seen = np.zeros(20 * width)
     for _ in range(200):
-        codes = _candidates(rng, shown, rows, np.zeros(20, np.int64), nothing)
+        codes = _candidates(rng, shown, rows, nothing)
         seen[codes] += 1 / 200
     pairs = np.stack(np.divmod(np.arange(20 * width), width), axis=1)
     np.testing.assert_allclose(shown.per_draw(pairs).reshape(20, width).sum(axis=1), 1.0, rtol=1e-9)
@@ -150,11 +155,60 @@ def test_no_more_candidates_are_in_a_block_than_stated(monkeypatch: pytest.Monke
         sizes.append(len(codes))
         return codes
 
-    monkeypatch.setattr(simulate_module, "_candidates", counting)
-    monkeypatch.setattr(simulate_module, "BLOCK", 5_000)
+    monkeypatch.setattr(choices, "_candidates", counting)
+    monkeypatch.setattr(choices, "BLOCK", 5_000)
     simulate("tiny")
     assert max(sizes) < 7_000  # a block may exceed it by one user's draws and guaranteed pairs
     assert len(sizes) > 20
+
+
+def test_worlds_do_not_depend_on_how_many_vectors_are_computed_at_once(
+    tiny: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes_module, "ROWS", 7)
+    monkeypatch.setattr(choices, "GATHERED", 100)
+    again = simulate("tiny")
+    assert (again.items == tiny.items).all()
+    assert again.dataset.fingerprint == tiny.dataset.fingerprint
+
+
+def test_rows_with_too_few_candidates_are_shown_all_in_groups_of_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users want more items than the four that are drawn: they choose from all, and no array exceeds a block."""
+    config = WORLDS["tiny"]
+    sizes: list[int] = []
+
+    def counting(lefts: np.ndarray, utility: np.ndarray, picks: np.ndarray) -> np.ndarray:
+        sizes.append(len(lefts))
+        return _best(lefts, utility, picks)
+
+    monkeypatch.setattr(choices, "_best", counting)
+    monkeypatch.setattr(choices, "BLOCK", 2_000)
+    world_nodes = nodes_module.draw_nodes(config, 0)
+    shown = world_nodes.shown["ui"]
+    world_nodes.shown["ui"] = replace(shown, draws=np.minimum(shown.draws, 4))
+    ui = np.concatenate([pairs for part, pairs in choices.chosen_pairs(config, 0, world_nodes) if part == "ui"])
+    assert np.bincount(ui[:, 0], minlength=600).tolist() == world_nodes.picks["ui"].tolist()
+    assert max(sizes) < 3_000
+    assert any(size % 240 == 0 and size > 0 for size in sizes)  # groups of rows with all 240 items
+
+
+def test_the_best_of_each_left_node_are_taken_and_of_equal_ones_the_first() -> None:
+    lefts = np.array([0, 0, 0, 2, 2, 2, 2, 5], np.int32)
+    utility = np.array([1.0, np.inf, -3.0, 0.5, -0.0, 0.0, 0.5, -7.0], np.float32)
+    picks = np.array([2, 0, 3, 0, 0, 4])
+    assert _best(lefts, utility, picks).tolist() == [True, True, False, True, True, False, True, True]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-3, 3)), max_size=40), st.integers(0, 9))
+def test_the_best_are_those_of_a_sort_of_all(drawn: list[tuple[int, int]], seed: int) -> None:
+    lefts = np.array(sorted(left for left, _ in drawn), np.int32)
+    utility = np.array([value / 2 for _, value in drawn], np.float32)
+    picks = np.random.default_rng(seed).integers(1, 6, 5)
+    expected = []
+    for left in set(lefts.tolist()):
+        mine = [at for at in range(len(lefts)) if lefts[at] == left]
+        expected += sorted(mine, key=lambda at: -utility[at])[: picks[left]]
+    assert np.flatnonzero(_best(lefts, utility, picks)).tolist() == sorted(expected)
 
 
 @pytest.mark.parametrize("relation", ["ui", "bi"])

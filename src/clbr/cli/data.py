@@ -137,22 +137,25 @@ def simulate(
         typer.Option(help="A version of other density or noise."),
     ] = "plain",
     seed: Seed = 0,
+    format: Annotated[
+        Literal["text", "parquet"], typer.Option(help="Files to write; Parquet is smaller and read faster.")
+    ] = "text",
     force: Force = False,
 ) -> None:
-    """Simulate a data set with known true preferences (clbr.simulate in Python gives these too)."""
-    from clbr.cli import show
-    from clbr.data.folder import is_data_folder, save
-    from clbr.files import require_free
-    from clbr.simulation.generate import SimulateConfig
-    from clbr.simulation.generate import simulate as draw
+    """Simulate a data set with known true preferences (clbr.simulate in Python gives these too).
 
-    settings = {"like": like, "scale": scale, "variant": variant, "seed": seed}
-    origin = SimulateConfig.make(settings, "simulate")
+    Pairs are written as they are drawn: memory is needed for the nodes, not for the pairs.
+    """
+    from clbr.cli import show
+    from clbr.data.folder import is_data_folder
+    from clbr.files import require_free
+    from clbr.simulation.generate import SimulateConfig, write_world
+
+    config = SimulateConfig.make({"like": like, "scale": scale, "variant": variant, "seed": seed}, "simulate")
     require_free(out, force, is_data_folder)
-    with show.progress(f"simulating {like}", None):
-        world = draw(like, scale=scale, seed=seed, variant=variant)
-        save(world.dataset, out, origin=origin.to_toml(), force=force)
-    typer.echo(f"{out}: {world.dataset!r}")
+    with show.progress(f"simulating {like}", None) as on_progress:
+        summary = write_world(config, out, format=format, force=force, on_progress=on_progress)
+    typer.echo(f"{out}: {summary}")
 
 
 @app.command(epilog="Example: clbr data describe Youshu shop --plot degrees.png")

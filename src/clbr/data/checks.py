@@ -32,7 +32,7 @@ class DataWarning(UserWarning):
 class Finding:
     """What a check found."""
 
-    check: Literal["ids", "leak", "unseen", "table"]
+    check: Literal["ids", "leak", "unseen", "table", "names"]
     message: str
     arguments: tuple[str, ...] = ()
     """Arguments of the import that can mend it."""

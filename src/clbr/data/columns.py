@@ -115,6 +115,14 @@ class Table:
         self._check_ids(role, suspect, ids)
         return ids, whole
 
+    def whole_numbers(self, role: str) -> pl.Series | None:
+        """The ids of a column as whole numbers, without a text for each; None if a column is not of such from 0 on."""
+        column = self.column(role)
+        if not column.dtype.is_integer() or column.null_count():
+            return None
+        numbers = column.cast(pl.Int64, strict=False)
+        return None if numbers.null_count() or (numbers < 0).any() else numbers
+
     def _check_ids(self, role: str, suspect: pl.Series, values: pl.Series) -> None:
         if suspect.any():
             row = int(suspect.arg_true()[0])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["user", "bundle", "item"]
 KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 Split = Literal["train", "validation", "test"]
+PARTS = ("train", "validation", "test", "ui", "bi")
 Backend = Literal["polars", "pandas"]
 COMPARED_NAMES = 2_000
 """Names that are compared with an unknown one; of more names those that begin alike."""
@@ -135,7 +136,8 @@ class Nodes:
 class BundleDataset:
     """User-bundle pairs (split into train, validation and test), user-item pairs and bundle-item pairs.
 
-    Pairs are (n, 2) arrays of indices. They are copied, sorted and made read-only. An index out of range, a pair
+    Pairs are (n, 2) arrays of indices. They are copied, sorted and made read-only; a sorted array of int32 that is
+    read-only and owns its memory is taken as it is. An index out of range, a pair
     twice in one relation, a pair in two splits and an empty training set raise an `InputError`.
     """
 
@@ -156,13 +158,9 @@ class BundleDataset:
     """The kind of frame that results are returned in."""
 
     def __post_init__(self) -> None:
-        sides = {
-            "ub": (self.users, self.bundles),
-            "ui": (self.users, self.items),
-            "bi": (self.bundles, self.items),
-        }
-        for part in ("train", "validation", "test", "ui", "bi"):
-            left, right = sides.get(part, sides["ub"])
+        sides = {"ui": (self.users, self.items), "bi": (self.bundles, self.items)}
+        for part in PARTS:
+            left, right = sides.get(part, (self.users, self.bundles))
             object.__setattr__(self, part, _validated(part, getattr(self, part), left, right))
         object.__setattr__(self, "merged", MappingProxyType(dict(self.merged)))
         if not isinstance(self.name, str) or not re.fullmatch(r"[^\W_][\w .,+()-]{0,99}", self.name):
@@ -248,7 +246,8 @@ class BundleDataset:
         """A checksum of sizes and pairs. Data sets with the same fingerprint are the same to any model."""
         digest = sha256(repr((len(self.users), len(self.bundles), len(self.items))).encode())
         for pairs in (self.train, self.validation, self.test, self.ui, self.bi):
-            digest.update(len(pairs).to_bytes(8, "little") + pairs.astype("<i4").tobytes())
+            digest.update(len(pairs).to_bytes(8, "little"))
+            digest.update(np.ascontiguousarray(pairs, "<i4").data)
         return digest.hexdigest()
 
     @cached_property
@@ -259,9 +258,14 @@ class BundleDataset:
         return counts
 
     def __repr__(self) -> str:
-        parts = [f"{name} {len(getattr(self, name)):,}" for name in ("train", "validation", "test", "ui", "bi")]
-        nodes = f"{self.users!r}, {self.bundles!r}, {self.items!r}"
-        return f"BundleDataset({self.name}: {nodes}; {', '.join(parts)})"
+        counts = {part: len(getattr(self, part)) for part in PARTS}
+        return summarize(self.name, self.users, self.bundles, self.items, counts)
+
+
+def summarize(name: str, users: Nodes, bundles: Nodes, items: Nodes, counts: Mapping[str, int]) -> str:
+    """One line on a data set: its nodes and its number of pairs by part."""
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+    return f"BundleDataset({name}: {users!r}, {bundles!r}, {items!r}; {parts})"
 
 
 def shared_pairs(one: Pairs, other: Pairs, width: int) -> Pairs:
@@ -271,7 +275,7 @@ def shared_pairs(one: Pairs, other: Pairs, width: int) -> Pairs:
 
 
 def _validated(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
-    """A sorted, read-only copy; an index out of range or a repeated pair raises an `InputError`."""
+    """The pairs, sorted and read-only; an index out of range or a repeated pair raises an `InputError`."""
     pairs = np.asarray(given)
     if pairs.size == 0:
         pairs = np.empty((0, 2), np.int32)
@@ -281,17 +285,15 @@ def _validated(part: str, given: Pairs, left: Nodes, right: Nodes) -> Pairs:
         if len(pairs) and not (pairs[:, column].min() >= 0 and pairs[:, column].max() < len(nodes)):
             row = int(np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= len(nodes)))[0])
             raise InputError(f"{part}: row {row} has {nodes.kind} {pairs[row, column]}, expected 0 to {len(nodes) - 1}")
-    if in_order(pairs[:, 0], pairs[:, 1]):
-        return _read_only(pairs.astype(np.int32))
-    codes = sorted_codes(encode(pairs, len(right)))
-    if not is_increasing(codes):
-        repeated = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
-        raise InputError(
-            f"{part}: {left.kind} {left.id(repeated[0])} and {right.kind} {right.id(repeated[1])} are a pair twice"
-        )
-    return _read_only(decode(codes, len(right)))
-
-
-def _read_only(pairs: Pairs) -> Pairs:
+    if not in_order(pairs[:, 0], pairs[:, 1]):
+        codes = sorted_codes(encode(pairs, len(right)))
+        if not is_increasing(codes):
+            repeated = decode(codes[1:][codes[1:] == codes[:-1]][:1], len(right))[0]
+            raise InputError(
+                f"{part}: {left.kind} {left.id(repeated[0])} and {right.kind} {right.id(repeated[1])} are a pair twice"
+            )
+        pairs = decode(codes, len(right))
+    elif pairs.dtype != np.int32 or pairs.base is not None or pairs.flags.writeable or not pairs.flags.c_contiguous:
+        pairs = pairs.astype(np.int32)
     pairs.flags.writeable = False
     return pairs

@@ -3,6 +3,8 @@
 import codecs
 from pathlib import Path
 
+import polars as pl
+
 from clbr.data.dataset import Nodes
 from clbr.data.pairs import Pairs
 from clbr.errors import InputError
@@ -24,17 +26,38 @@ def explain_size(path: Path, content: bytes) -> InputError:
 
 
 def explain_shared(one: Path, other: Path, shared: Pairs) -> InputError:
-    """An error that names a pair of two splits, and its line in each file."""
+    """An error that names a pair of two splits, and its line (its row in Parquet) in each table."""
     user, bundle = shared[0].tolist()
-    lines = []
-    for path in (one, other):
-        rows = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
-        pairs = ([int(field) for field in row.split()] for row in rows)
-        lines.append(next(number for number, pair in enumerate(pairs, start=1) if pair == [user, bundle]))
+    (here, at), (there, before) = (_find_pair(path, user, bundle) for path in (other, one))
     return InputError(
-        f"{other}, line {lines[1]}: user {user} and bundle {bundle} are a pair in {one.name}, line {lines[0]}, too "
+        f"{here}, {at}: user {user} and bundle {bundle} are a pair in {there.relative_to(one.parent)}, {before}, too "
         f"({len(shared):,} such): a pair belongs to one split; delete it from the others"
     )
+
+
+def _find_pair(path: Path, user: int, bundle: int) -> tuple[Path, str]:
+    """The file of a table of user-bundle pairs that holds this pair, and where it does."""
+    if path.suffix == ".txt":
+        rows = path.read_bytes().removeprefix(codecs.BOM_UTF8).splitlines()
+        pairs = ([int(field) for field in row.split()] for row in rows)
+        return path, f"line {next(n for n, pair in enumerate(pairs, start=1) if pair == [user, bundle])}"
+    for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+        table = pl.scan_parquet(file, glob=False).with_row_index("row", offset=1)
+        found = table.filter(user=user, bundle=bundle).select("row").collect()
+        if found.height:
+            return file, f"row {found.item(0, 0)}"
+    raise InputError(f"{path}: was changed while it was read; try again")
+
+
+def explain_row(file: Path, row: int, value: int | None, nodes: Nodes) -> InputError:
+    """An error for an id of a Parquet file that is missing or out of range."""
+    if value is None:
+        fault = f"empty {nodes.kind} id"
+    elif value < 0:
+        fault = f"{nodes.kind} id '{value}' is negative"
+    else:
+        fault = f"{nodes.kind} id {value} is beyond the {len(nodes)} {nodes.kind}s of the size file"
+    return InputError(f"{file}, row {row}: {fault}; expected a whole number from 0 to {len(nodes) - 1}")
 
 
 def explain_id(value: str) -> str | None:

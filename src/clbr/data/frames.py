@@ -55,9 +55,9 @@ def dataset_from_frames(
     tables = {key: frame_table(key, frame, columns) for key, frame in frames.items()}
     tables |= {f"{k}_names": names_table(k, given, columns) for k, given in names.items() if given is not None}
     backend: Backend = "pandas" if tables["user_bundle"].frame.implementation.is_pandas() else "polars"
-    dataset = build_dataset(tables, settings, name, backend, hide_held_out_items).dataset
-    warn(check(dataset, measure_held_out(dataset)), stacklevel=3)
-    return dataset
+    built = build_dataset(tables, settings, name, backend, hide_held_out_items)
+    warn((*check(built.dataset, measure_held_out(built.dataset)), *built.findings), stacklevel=3)
+    return built.dataset
 
 
 def _split_config(split: str | SplitConfig, validation: float, test: float, seed: int) -> SplitConfig:

@@ -4,13 +4,14 @@ Files and frames share this code, so the same tables give the same data set in e
 """
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from clbr.data.checks import Finding
 from clbr.data.columns import Table
 from clbr.data.dataset import KINDS, Backend, BundleDataset, Kind, Nodes
 from clbr.data.pairs import Codes, Pairs, decode, distinct, encode
@@ -43,6 +44,8 @@ class Built:
     """Repeated rows, by table."""
     unmatched_names: int
     """Names whose id is in no relation."""
+    findings: tuple[Finding, ...] = ()
+    """What is probably wrong with the tables of names."""
 
 
 def build_dataset(
@@ -59,19 +62,7 @@ def build_dataset(
     held-out bundles.
     """
     relations = [key for key in RELATIONS if key in tables]
-    ids = {key: {kind: tables[key].ids(kind) for kind in RELATIONS[key]} for key in relations}
-    index: dict[Kind, pl.DataFrame] = {}
-    nodes: dict[Kind, Nodes] = {}
-    unmatched = 0
-    for kind in KINDS:
-        columns = [ids[key][kind] for key in relations if kind in ids[key]]
-        index[kind] = number_ids([texts for texts, _ in columns])
-        names, left_out = match_names(kind, index[kind], tables.get(f"{kind}_names"))
-        unmatched += left_out
-        known = tuple(index[kind]["id"].to_list())
-        nodes[kind] = Nodes(kind, len(known), known, names, integer_ids=all(whole for _, whole in columns))
-
-    pairs = {key: np.stack([lookup_ids(ids[key][kind][0], index[kind]) for kind in ids[key]], axis=1) for key in ids}
+    nodes, pairs, unmatched = _number_tables(tables, relations)
     chosen = {key: pairs[key] for key in relations if RELATIONS[key] == ("user", "bundle")}
     parts = _split_pairs(chosen, tables, split, nodes["user"], nodes["bundle"])
     merged = {"user_bundle": sum(map(len, chosen.values())) - sum(map(len, parts.values()))}
@@ -94,13 +85,47 @@ def build_dataset(
         hidden=len(pairs["user_item"]) - merged["user_item"] - len(parts["ui"]),
         backend=backend,
     )
-    return Built(dataset, merged, unmatched)
+    findings = tuple(f for k in KINDS if f"{k}_names" in tables for f in check_names(k, tables[f"{k}_names"]))
+    return Built(dataset, merged, unmatched, findings)
+
+
+def _number_tables(
+    tables: Mapping[str, Table], relations: Sequence[str]
+) -> tuple[dict[Kind, Nodes], dict[str, Pairs], int]:
+    """All nodes with their names, the pairs of each relation by their indices, and how many names belong to no node."""
+    columns: dict[str, list[NDArray[np.int32]]] = {key: [] for key in relations}
+    nodes: dict[Kind, Nodes] = {}
+    unmatched = 0
+    for kind in KINDS:  # in the order in which the kinds stand in a pair
+        ids, whole = _id_columns(kind, {key: tables[key] for key in relations if kind in RELATIONS[key]})
+        index = number_ids(list(ids.values()))
+        names, left_out = match_names(kind, index, tables.get(f"{kind}_names"))
+        unmatched += left_out
+        nodes[kind] = Nodes(kind, index.height, tuple(index["id"].to_list()), names, integer_ids=whole)
+        for key, column in ids.items():
+            columns[key].append(lookup_ids(column, index))
+    return nodes, {key: np.stack(columns.pop(key), axis=1) for key in relations}, unmatched
+
+
+def _id_columns(kind: Kind, tables: Mapping[str, Table]) -> tuple[dict[str, pl.Series], bool]:
+    """The ids of a kind in each table, and whether they are whole numbers in all of them.
+
+    They are texts, or whole numbers where all tables have these: that needs less memory.
+    """
+    numbers = {key: table.whole_numbers(kind) for key, table in tables.items()}
+    found = {key: column for key, column in numbers.items() if column is not None}
+    if len(found) == len(tables):
+        return found, True
+    texts = {key: table.ids(kind) for key, table in tables.items()}
+    return {key: column for key, (column, _) in texts.items()}, all(whole for _, whole in texts.values())
 
 
 def number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
-    """The distinct ids, numbered in their order: numeric if all are whole numbers, else alphabetical."""
-    ids = pl.concat([column.rename("id") for column in columns]).unique()
-    if ids.str.contains(r"^\d+$").all():
+    """The distinct ids as texts, numbered in their order: numeric if all are whole numbers, else alphabetical."""
+    ids = pl.concat([column.rename("id").unique() for column in columns]).unique()
+    if ids.dtype.is_integer():
+        ids = ids.sort().cast(pl.String)
+    elif ids.str.contains(r"^\d+$").all():
         bare = ids.str.strip_chars_start("0")
         ids = pl.DataFrame({"id": ids, "length": bare.str.len_bytes(), "bare": bare}).sort("length", "bare", "id")["id"]
     else:
@@ -109,7 +134,9 @@ def number_ids(columns: Sequence[pl.Series]) -> pl.DataFrame:
 
 
 def lookup_ids(ids: pl.Series, index: pl.DataFrame) -> NDArray[np.int32]:
-    """The number of each id."""
+    """The number of each id; the ids are texts, or whole numbers if all those of the index are."""
+    if ids.dtype.is_integer():
+        return index["id"].cast(pl.Int64).search_sorted(ids).cast(pl.Int32).to_numpy()
     joined = pl.DataFrame({"id": ids}).join(index, on="id", how="left", maintain_order="left")
     return joined["number"].cast(pl.Int32).to_numpy()
 
@@ -118,9 +145,7 @@ def match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[t
     """The name of each node, and how many names belong to no node."""
     if table is None:
         return None, 0
-    cleaned = [_clean_name(name) for name in table.texts("name")]
-    by_id = pl.DataFrame({"id": table.ids(kind)[0], "name": pl.Series(cleaned, dtype=pl.String)})
-    by_id = by_id.unique("id", keep="first", maintain_order=True)
+    by_id = _cleaned_names(kind, table).unique("id", keep="first", maintain_order=True)
     unmatched = by_id.join(index, on="id", how="anti").height
     if unmatched == by_id.height:
         raise InputError(
@@ -129,6 +154,27 @@ def match_names(kind: Kind, index: pl.DataFrame, table: Table | None) -> tuple[t
         )
     names = index.join(by_id, on="id", how="left", maintain_order="left")["name"]
     return tuple(names.to_list()), unmatched
+
+
+def check_names(kind: Kind, table: Table) -> Iterator[Finding]:
+    """Ids with more than one name."""
+    names = _cleaned_names(kind, table).drop_nulls().unique(maintain_order=True)
+    again = names.filter(pl.col("id").is_duplicated())
+    if again.height:
+        ids, id = again["id"].n_unique(), again["id"][0]
+        kept, other = again.filter(pl.col("id") == id)["name"][:2]
+        yield Finding(
+            "names",
+            f"{table.source}: {ids:,} {kind}{'s have' if ids > 1 else ' has'} more than one name; {kind} '{id}' is "
+            f"'{kept}' and '{other}'. The first one is kept. Check that the {kind} column is the right one, and delete "
+            "the rows that are wrong",
+        )
+
+
+def _cleaned_names(kind: Kind, table: Table) -> pl.DataFrame:
+    """The ids and cleaned names of a table, in its order."""
+    cleaned = [_clean_name(name) for name in table.texts("name")]
+    return pl.DataFrame({"id": table.ids(kind)[0], "name": pl.Series(cleaned, dtype=pl.String)})
 
 
 def _clean_name(name: str | None) -> str | None:

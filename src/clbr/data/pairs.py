@@ -14,6 +14,9 @@ Relation = Literal["ub", "ui", "bi"]
 MAX_NODES = 100_000_000
 """The largest allowed number of users, bundles or items."""
 
+BLOCK = 1 << 20
+"""Pairs that are compared at once."""
+
 
 def encode(pairs: Pairs, width: int) -> Codes:
     """left * width + right: codes sort like pairs, and equal codes are equal pairs."""
@@ -23,9 +26,9 @@ def encode(pairs: Pairs, width: int) -> Codes:
     return codes
 
 
-def decode(codes: Codes, width: int) -> Pairs:
-    """The pairs of these codes."""
-    pairs = np.empty((len(codes), 2), np.int32)
+def decode(codes: Codes, width: int, out: Pairs | None = None) -> Pairs:
+    """The pairs of these codes, in `out` if it is given."""
+    pairs = np.empty((len(codes), 2), np.int32) if out is None else out
     np.floor_divide(codes, width, out=pairs[:, 0], casting="unsafe")
     np.remainder(codes, width, out=pairs[:, 1], casting="unsafe")
     return pairs
@@ -37,10 +40,14 @@ def sorted_pairs(pairs: Pairs) -> Pairs:
 
 
 def in_order(lefts: Ids, rights: Ids) -> bool:
-    """Whether pairs are sorted and distinct. Faster than computing codes."""
-    further = lefts[1:] > lefts[:-1]
-    further |= (lefts[1:] == lefts[:-1]) & (rights[1:] > rights[:-1])
-    return bool(further.all())
+    """Whether pairs are sorted and distinct. Faster than computing codes, and in blocks: no large temporary array."""
+    for start in range(0, len(lefts) - 1, BLOCK):
+        left, right = lefts[start : start + BLOCK + 1], rights[start : start + BLOCK + 1]
+        further = left[1:] > left[:-1]
+        further |= (left[1:] == left[:-1]) & (right[1:] > right[:-1])
+        if not further.all():
+            return False
+    return True
 
 
 def sorted_codes(codes: Codes) -> Codes:

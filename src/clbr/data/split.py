@@ -37,14 +37,19 @@ class SplitConfig(Config):
         return self
 
 
-def split_random(users: NDArray[np.int32], validation: float, test: float, seed: int) -> NDArray[np.int8]:
+def split_random(
+    users: NDArray[np.int32], validation: float, test: float, seed: int | np.random.Generator
+) -> NDArray[np.int8]:
     """For each pair TRAIN, VALIDATION or TEST, drawn at random within each user.
+
+    With a generator instead of a seed, pairs can be given in parts, each with all pairs of its users.
 
     As in the published data sets: of a user's n pairs floor(n * share), but at least one, go to validation and to
     test. All pairs of a user with fewer than three are in train. The result depends on the order of the pairs.
     """
     total = np.bincount(users)
-    shuffle = generator(seed, "split").random(len(users))
+    rng = seed if isinstance(seed, np.random.Generator) else generator(seed, "split")
+    shuffle = rng.random(len(users))
     validated, tested = (
         np.where(total < 3, 0, np.maximum(1, (total * share + 1e-9).astype(np.int64))) for share in (validation, test)
     )

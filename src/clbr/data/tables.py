@@ -4,8 +4,7 @@ import codecs
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from io import BytesIO
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import narwhals as nw
@@ -17,8 +16,8 @@ from clbr.data.checks import warn
 from clbr.data.columns import Table, check_columns
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import Description, describe
-from clbr.data.folder import UNREADABLE
 from clbr.data.numbering import build_dataset
+from clbr.data.pair_files import PARQUET, UNREADABLE, broken_parquet, parquet_files, scan_parquet
 from clbr.data.split import SplitConfig
 from clbr.errors import InputError
 from clbr.files import read_bytes
@@ -26,7 +25,6 @@ from clbr.files import read_bytes
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 """The usual separator of a text table, by the end of its name."""
 OTHER_SEPARATORS = (",", "\t", ";", "|")
-PARQUET = (".parquet", ".pq")
 
 
 class Origin(Config):
@@ -80,6 +78,7 @@ def import_tables(
     tables = {key: read_table(key, Path(path), columns) for key, path in given.items()}
     built = build_dataset(tables, split, name, hide_items=hide_held_out_items)
     description = describe(built.dataset)
+    description = replace(description, warnings=(*description.warnings, *built.findings))
     warn(description.warnings, stacklevel=2)
     origin = Origin(
         tables={key: Path(path).name for key, path in relations.items()},
@@ -97,26 +96,24 @@ def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
     suffix = path.suffix.lower()
     if suffix not in (*SEPARATORS, *PARQUET):
         raise InputError(f"{path}: expected a file that ends in {', '.join((*SEPARATORS, *PARQUET))}")
-    content = read_bytes(path)
-    table = (
-        _read_parquet(name, path, content, columns) if suffix in PARQUET else _read_text(name, path, content, columns)
-    )
+    table = _read_parquet(name, path, columns) if suffix in PARQUET else _read_text(name, path, columns)
     if not len(table.frame):
         raise InputError(f"{path}: has no rows, expected at least one")
     return table
 
 
-def _read_parquet(name: str, path: Path, content: bytes, columns: Mapping[str, str]) -> Table:
+def _read_parquet(name: str, path: Path, columns: Mapping[str, str]) -> Table:
+    """Read a Parquet file, or a folder of Parquet files with the same columns."""
     try:
-        frame = pl.read_parquet(BytesIO(content))
+        frame = pl.concat([scan_parquet(file) for file in parquet_files(path)]).collect()
     except UNREADABLE as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"{path}: not a complete Parquet file ({reason}); write it again") from None
+        raise broken_parquet(path, error) from None
     return Table(name, str(path), "parquet", nw.from_native(frame), columns)
 
 
-def _read_text(name: str, path: Path, content: bytes, columns: Mapping[str, str]) -> Table:
+def _read_text(name: str, path: Path, columns: Mapping[str, str]) -> Table:
     """Read a text table. Whitespace around values does not count, lines without a value are left out."""
+    content = read_bytes(path)
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{path}, line 1: UTF-16 text, expected UTF-8; save the file as UTF-8")
     content = content.removeprefix(codecs.BOM_UTF8)

@@ -15,7 +15,7 @@ from clbr.errors import InputError
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """Quantile levels of the degree distributions below."""
 
-MAX_EDGES = 200_000_000
+MAX_EDGES = 400_000_000
 """The largest allowed number of pairs in a world."""
 
 VARIANTS: dict[str, dict[str, float]] = {
@@ -173,7 +173,7 @@ def world_config(like: str, scale: float = 1.0, variant: str = "plain") -> World
     edges = round(scale * (base.ub.edges + base.ui.edges + base.bi.edges))
     if not 0 < edges <= MAX_EDGES:
         raise InputError(
-            f"scale {scale:g}: {edges:,} pairs, expected between 1 and {MAX_EDGES:,}; try 0.1 to 10", "scale"
+            f"scale {scale:g}: {edges:,} pairs, expected between 1 and {MAX_EDGES:,}; try 0.1 to 100", "scale"
         )
 
     def scaled(relation: RelationConfig, density: float = 1.0) -> RelationConfig:

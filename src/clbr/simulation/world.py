@@ -34,7 +34,8 @@ class Exposure:
 
     popularity: NDArray[np.float64]  # (right,), sums to 1
     theme: NDArray[np.int64]  # (right,)
-    interest: NDArray[np.float64]  # (left, themes), rows sum to 1
+    interest: NDArray[np.float64]  # (profiles, themes), rows sum to 1
+    profile: NDArray[np.int64]  # (left,), the row of `interest` of each left node
     draws: NDArray[np.int64]  # (left,), number of candidates drawn
     targeted: float
 
@@ -44,8 +45,9 @@ class Exposure:
         theme = self.theme[right]
         within = self.popularity[right] / np.maximum(self.theme_popularity[theme], 1e-300)
         empty = self.interest @ (self.theme_popularity == 0)  # a draw for a theme without candidates is untargeted
-        anywhere = (1 - self.targeted) + self.targeted * empty[left]
-        return np.asarray(anywhere * self.popularity[right] + self.targeted * self.interest[left, theme] * within)
+        profile = self.profile[left]
+        anywhere = (1 - self.targeted) + self.targeted * empty[profile]
+        return np.asarray(anywhere * self.popularity[right] + self.targeted * self.interest[profile, theme] * within)
 
     def probability(self, pairs: Pairs) -> NDArray[np.float64]:
         """The probability that at least one draw gives this pair."""
@@ -55,6 +57,21 @@ class Exposure:
     def theme_popularity(self) -> NDArray[np.float64]:
         """The sum of popularity in each theme."""
         return np.bincount(self.theme, weights=self.popularity, minlength=self.interest.shape[1]).astype(np.float64)
+
+    @cached_property
+    def by_theme(self) -> NDArray[np.int64]:
+        """The right nodes in the order of their themes."""
+        return np.argsort(self.theme, kind="stable")
+
+    @cached_property
+    def cumulative(self) -> NDArray[np.float64]:
+        """The sums of popularity in the order of `by_theme`, from 0 to 1."""
+        return np.concatenate([[0.0], np.cumsum(self.popularity[self.by_theme])])
+
+    @cached_property
+    def theme_ends(self) -> NDArray[np.int64]:
+        """Theme t is at [theme_ends[t], theme_ends[t + 1]) of `by_theme`."""
+        return np.concatenate([[0], np.cumsum(np.bincount(self.theme, minlength=self.interest.shape[1]))])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
