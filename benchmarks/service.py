@@ -1,14 +1,17 @@
 """Load on the service. RECOMMENDER is a folder that `clbr export` wrote; the server runs in its own process.
 
-    python benchmarks/service.py RECOMMENDER                      recommend, what-if over HTTP and in Python, the page
+    python benchmarks/service.py RECOMMENDER                      recommend with 1 and 2 worker processes, their memory,
+                                                                  what-if over HTTP and in Python, the page
     python benchmarks/service.py RECOMMENDER --soak 5 --other B   five minutes of mixed load, swapped every 30 seconds
 
-Recommend requests are sent by wrk (Debian's package of that name) over persistent connections, each for a random user.
+Recommend requests are sent by one more process over persistent connections, each for a random user and as soon as the
+answer before it has arrived. The rounds with 1 and 2 worker processes alternate.
 The soak test checks every answer: no status 5xx, and the same answer whenever the same recommender gets the same request.
 It prints the memory of the server at the start, in the middle and at the end.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -19,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,12 +41,14 @@ CLIENTS = 4
 SHARES = {"list": 0.7, "whatif": 0.12, "audience": 0.03, "explain": 0.03, "find": 0.12}
 """Share of each kind of request in the soak test."""
 WARM_UP = 3
+ROUNDS = 5
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[int, str]]:
+def serving(folder: Path, workers: int = 1) -> Iterator[tuple[int, str]]:
     """Run the server; yield its process id and its address."""
     command = [sys.executable, "-c", "from clbr.cli import main; main()", "serve", str(folder), "--port", "0"]
+    command += ["--workers", str(workers)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
@@ -51,26 +57,117 @@ def serving(folder: Path) -> Iterator[tuple[int, str]]:
             process.terminate()
 
 
-def measure_recommend(address: str, recommender: Recommender, seconds: int, connections: int) -> None:
-    """Print requests per second and latencies, measured by wrk."""
-    if not shutil.which("wrk"):
-        print("recommend: wrk is not installed")
-        return
-    users = recommender.artifact.users
-    ids = ", ".join(json.dumps(quote(users.id(index))) for index in range(min(len(users), 5000)))
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(
-            f"math.randomseed(7)\nlocal users = {{{ids}}}\n"
-            'request = function() return wrk.format("GET", "/v1/recommend?k=20&user=" .. users[math.random(#users)]) end\n'
+class Client(asyncio.Protocol):
+    """A persistent connection that sends a request as soon as the answer to the one before has arrived."""
+
+    def __init__(self, requests: Iterator[bytes]) -> None:
+        self.requests, self.buffer, self.needed = requests, b"", 0
+        self.seconds: list[float] = []
+        self.failed = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.send()
+
+    def send(self) -> None:
+        self.start = time.perf_counter()
+        self.transport.write(next(self.requests))
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        if not self.needed and (end := self.buffer.find(b"\r\n\r\n")) > 0:
+            length = re.search(rb"content-length: (\d+)", self.buffer[:end])
+            self.needed = end + 4 + (int(length[1]) if length else 0)
+        if self.needed and len(self.buffer) >= self.needed:
+            self.seconds.append(time.perf_counter() - self.start)
+            self.failed += b" 200 " not in self.buffer[:16]
+            self.buffer, self.needed = b"", 0
+            self.send()
+
+
+async def send_load(address: str, users: list[str], seconds: float, connections: int) -> list[Client]:
+    """Ask for lists of random users over some connections for some seconds."""
+    host, port = address.removeprefix("http://").split(":")
+    rng = np.random.default_rng(7)
+    drawn = (users[n] for n in iter(lambda: int(rng.integers(len(users))), -1))
+    requests = (f"GET /v1/recommend?k=20&user={user} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for user in drawn)
+    loop = asyncio.get_running_loop()
+    opened = [await loop.create_connection(lambda: Client(requests), host, int(port)) for _ in range(connections)]
+    await asyncio.sleep(seconds)
+    for transport, _ in opened:
+        transport.abort()
+    return [client for _, client in opened]
+
+
+def measure_recommend(folder: Path, recommender: Recommender, seconds: float, connections: int) -> None:
+    """Print requests per second, latencies and memory with 1 and 2 worker processes, in alternating rounds."""
+    nodes = recommender.artifact.users
+    users = [quote(nodes.id(index)) for index in range(min(len(nodes), 5000))]
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    times: dict[int, list[float]] = {1: [], 2: []}
+    cpu = {1: 0.0, 2: 0.0}
+    with serving(folder, 1) as one, serving(folder, 2) as two:
+        processes = {1: [one[0]], 2: worker_processes(two[0])}
+        for number in range(ROUNDS + 1):  # the first one warms up
+            for workers, (_, address) in ((1, one), (2, two)):
+                before = cpu_seconds(processes[workers])
+                with ProcessPoolExecutor(1) as pool:
+                    rate, latencies, failed = pool.submit(run_load, address, users, seconds, connections).result()
+                assert not failed
+                if number:
+                    rates[workers].append(rate)
+                    times[workers] += latencies
+                    cpu[workers] += cpu_seconds(processes[workers]) - before
+        memory = {workers: [memory_mib(pid) for pid in pids] for workers, pids in processes.items()}
+    for workers, found in rates.items():
+        half, high = 1e3 * np.percentile(times[workers], [50, 99])
+        each = ", ".join(f"{rate:,.0f}" for rate in found)
+        print(
+            f"recommend, {workers} worker(s), {connections} connections: {np.median(found):,.0f} requests/s ({each}), ",
+            end="",
         )
-        script.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--latency", "-s", script.name, address]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    latencies = {name: re.search(rf"{name}\s+([\d.]+\w+)", output) for name in ("50%", "99%")}
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", output)
-    failed = re.search(r"Non-2xx.*", output)
-    times = ", ".join(f"{name} {match[1]}" for name, match in latencies.items() if match)
-    print(f"recommend: {float(rate[1]) if rate else 0:,.0f} requests/s, {times} {failed[0] if failed else ''}")
+        print(
+            f"50% {half:.1f} ms, 99% {high:.1f} ms, {1e3 * cpu[workers] / len(times[workers]):.2f} ms of CPU an answer"
+        )
+    ratio = np.median(rates[2]) / np.median(rates[1])
+    print(f"2 workers answer {ratio:.2f} times as many; {os.cpu_count()} cores, one more process sends the requests")
+    for workers, found in memory.items():
+        for resident, share, mapped, mapped_share in found:
+            print(f"memory with {workers}: resident {resident:.0f} MiB, its share {share:.0f} MiB; ", end="")
+            print(f"of the mapped artifact {mapped:.1f} MiB, its share {mapped_share:.1f} MiB")
+
+
+def run_load(address: str, users: list[str], seconds: float, connections: int) -> tuple[float, list[float], int]:
+    """Answers per second, their times, and how many were no success."""
+    clients = asyncio.run(send_load(address, users, seconds, connections))
+    times = [one for client in clients for one in client.seconds]
+    return len(times) / seconds, times, sum(client.failed for client in clients)
+
+
+def worker_processes(pid: int) -> list[int]:
+    """The worker processes of a service."""
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """The CPU time of processes."""
+    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
+    return sum(int(found[11]) + int(found[12]) for found in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mib(pid: int) -> list[float]:
+    """Resident memory and share (PSS: shared pages are divided) of a process, then of its maps of the artifact, in MiB."""
+    sums, ours = {"Rss:": 0, "Pss:": 0}, {"Rss:": 0, "Pss:": 0}
+    mapped = False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if first in sums:
+            sums[first] += int(rest[0])
+            ours[first] += int(rest[0]) if mapped else 0
+        elif "-" in first:  # the line of a map, which ends in its file
+            mapped = "/clbr-serve-" in line and "/metrics/" not in line
+    return [value / 2**10 for value in (*sums.values(), *ours.values())]
 
 
 def measure_whatif(address: str, recommender: Recommender, questions: int) -> None:
@@ -205,8 +302,8 @@ def resident_mib(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recommender", type=Path)
-    parser.add_argument("--seconds", type=int, default=15)
-    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each round")
+    parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--soak", type=float, help="minutes")
     parser.add_argument("--other", type=Path, help="the recommender to swap with")
@@ -216,8 +313,8 @@ def main() -> None:
         soak(options.recommender, options.other or options.recommender, options.soak)
         return
     recommender = load_recommender(options.recommender)
+    measure_recommend(options.recommender, recommender, options.seconds, options.connections)
     with serving(options.recommender) as (_, address):
-        measure_recommend(address, recommender, options.seconds, options.connections)
         measure_whatif(address, recommender, options.questions)
         measure_page(address)
 

@@ -8,6 +8,7 @@ import torch
 from clbr import InputError, Recommender, load_recommender
 from clbr.data.describe import SEGMENTS, segment_users
 from clbr.data.pairs import neighbours
+from clbr.inference.export import add_index
 from clbr.inference.recommend import best, shared_contents
 
 
@@ -115,3 +116,6 @@ def test_a_model_without_a_graph_recommends_but_not_to_unseen_users(
     assert len(recommender.recommend_one(3, k=10).recommended) == 10
     with pytest.raises(InputError, match=f"{model} computes no embeddings from a graph"):
         recommender.recommend_one(likes_items=[1])
+    if model != "bprmf":
+        with pytest.raises(InputError, match=f"{model} has no vectors"):
+            add_index(artifact_of(model))

@@ -28,6 +28,11 @@ async def serving(worker: Worker, model: str) -> None:
         await asyncio.sleep(0.01)
 
 
+def swaps(worker: Worker, result: str) -> float:
+    """How many artifacts were swapped, or rejected."""
+    return worker.metrics.registry.get_sample_value("clbr_artifact_swaps_total", {"result": result}) or 0
+
+
 def test_a_reload_swaps_to_another_artifact(artifact_of: Callable[[str], Path], tmp_path: Path) -> None:
     link = tmp_path / "current"
     link.symlink_to(artifact_of("crosscbr"))
@@ -48,7 +53,7 @@ def test_a_changed_link_is_noticed(
     link = tmp_path / "current"
     link.symlink_to(artifact_of("crosscbr"))
 
-    async def watched() -> dict[str, int]:
+    async def watched() -> dict[str, float]:
         worker = Worker(link)
         watch = asyncio.create_task(worker.watch())
         await serving(worker, "crosscbr")
@@ -57,7 +62,7 @@ def test_a_changed_link_is_noticed(
         await serving(worker, "bgcn")
         watch.cancel()
         worker.close()
-        return worker.swaps
+        return {result: swaps(worker, result) for result in ("swapped", "rejected")}
 
     assert asyncio.run(asyncio.wait_for(watched(), 60)) == {"swapped": 1, "rejected": 0}
 
@@ -68,7 +73,7 @@ def test_an_artifact_that_is_copied_over_the_old_one_is_used_once_it_is_complete
     monkeypatch.setattr(worker_module, "POLL_SECONDS", 0.01)
     copy = shutil.copytree(artifact_of("crosscbr"), tmp_path / "artifact")
 
-    async def watched() -> int:
+    async def watched() -> float:
         worker = Worker(copy)
         watch = asyncio.create_task(worker.watch())
         await serving(worker, "crosscbr")
@@ -78,7 +83,7 @@ def test_an_artifact_that_is_copied_over_the_old_one_is_used_once_it_is_complete
         await serving(worker, "bgcn")
         watch.cancel()
         worker.close()
-        return worker.swaps["rejected"]
+        return swaps(worker, "rejected")
 
     assert asyncio.run(asyncio.wait_for(watched(), 60)) > 0  # it was opened while it was incomplete
 
@@ -183,13 +188,13 @@ def endless() -> None:
 
 
 def test_after_its_deadline_a_computation_stops_and_the_next_request_is_computed(folder: Path) -> None:
-    async def late() -> tuple[str, str, int]:
+    async def late() -> tuple[str, str, float | None]:
         worker = Worker(folder, Limits(answer_seconds=0.2))
         with pytest.raises(RequestError) as error:
             await worker.compute(endless)
         answer = await worker.compute(lambda: "next")  # within 0.2 seconds
         worker.close()
-        return str(error.value), answer, worker.stopped
+        return str(error.value), answer, worker.metrics.registry.get_sample_value("clbr_computations_stopped_total")
 
     message, answer, stopped = asyncio.run(late())
     assert message.startswith("no answer within 0.2 seconds: ask for fewer edits")
@@ -197,14 +202,14 @@ def test_after_its_deadline_a_computation_stops_and_the_next_request_is_computed
 
 
 def test_a_computation_whose_client_has_gone_stops(folder: Path) -> None:
-    async def leave() -> int:
+    async def leave() -> float | None:
         worker = Worker(folder)
         request = asyncio.create_task(worker.compute(endless))
         await asyncio.sleep(0.05)
         request.cancel()
         await worker.compute(lambda: "next")
         worker.close()
-        return worker.stopped
+        return worker.metrics.registry.get_sample_value("clbr_computations_stopped_total")
 
     assert asyncio.run(asyncio.wait_for(leave(), 10)) == 1
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from clbr.inference.artifact import About
     from clbr.service.limits import Limits
+    from clbr.service.pages import ServiceConfig
     from clbr.service.words import Words
 
 TOKEN = "CLBR_TOKEN"
@@ -46,6 +47,7 @@ def serve(
         list[str] | None, typer.Option("--set", help="key=value, a limit; goes before the file's.")
     ] = None,
     log: Annotated[Log, typer.Option(help="Level of the log; info: every request.")] = "info",
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer; they share the artifact.")] = 1,
     threads: Threads = None,
 ) -> None:
     """Answer over HTTP, and serve the page: recommendations, what-if, audiences, explanations.
@@ -57,18 +59,20 @@ def serve(
         require(package, "serve")
     from clbr.service.words import Words
 
-    token = _token(token_file)
-    if host not in ("127.0.0.1", "::1", "localhost") and token is None:
-        raise InputError(
-            f"--host {host}: others could reach the service, so it needs a token: set {TOKEN}, or give --token-file, "
-            f"with at least {MIN_TOKEN} characters that nobody can guess"
-        )
+    token = _token(token_file, host)
     if report is not None and not report.is_file():
         raise InputError(f"--report {report}: no such file; clbr experiment report makes one")
-    named = Words.parse(words)
-    limits = _limits(config, change or [])
     run(
-        artifact, host=host, port=port, token=token, words=named, report=report, limits=limits, log=log, threads=threads
+        artifact,
+        host=host,
+        port=port,
+        token=token,
+        words=Words.parse(words),
+        report=report,
+        limits=_limits(config, change or []),
+        log=log,
+        workers=workers,
+        threads=threads,
     )
 
 
@@ -82,6 +86,7 @@ def run(
     report: Path | None = None,
     limits: "Limits | None" = None,
     log: Log = "info",
+    workers: int = 1,
     threads: int | None = None,
     browse: bool = False,
 ) -> None:
@@ -99,6 +104,10 @@ def run(
     use_threads(threads)
     open_artifact(artifact)  # a folder without an artifact is an error at once
     config = ServiceConfig(artifact, token, words, report, limits or DEFAULT)
+    configure_logs(log)
+    if workers > 1:
+        _run_workers(config, host, port, log, workers, threads, browse)
+        return
     failures: list[str] = []
 
     def started(reason: str) -> None:
@@ -111,11 +120,24 @@ def run(
     with _listen(host, port) as listener:
         worker = Worker(artifact, config.limits, started)
         server = make_server(make_app(config, worker), host, port, config.limits)
-        configure_logs(log)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # after the graceful stop, exit with 0
         server.run(sockets=[listener])
     if failures:
         raise InputError(failures[0])
+
+
+def _run_workers(
+    config: "ServiceConfig", host: str, port: int, log: Log, workers: int, threads: int | None, browse: bool
+) -> None:
+    """Listen with several processes; without a number of threads they share the cores."""
+    import torch
+
+    from clbr.service.member import Member
+    from clbr.service.supervisor import Supervisor
+
+    with _listen(host, port) as listener:
+        member = Member(config, listener, log, threads or max(1, torch.get_num_threads() // workers))
+        Supervisor(member, workers).run(lambda about: _announce(about, host, listener.getsockname()[1], browse))
 
 
 def _announce(about: "About", host: str, port: int, browse: bool) -> None:
@@ -149,7 +171,7 @@ def _limits(file: Path | None, changes: list[str]) -> "Limits":
     return Limits.make(found.model_dump() | parse_changes(changes), "--set") if changes else found
 
 
-def _token(file: Path | None) -> str | None:
+def _token(file: Path | None, host: str) -> str | None:
     """The token, from a file or the environment: everyone on the machine can read a command line."""
     if file is not None:
         from clbr.files import read_bytes
@@ -157,8 +179,13 @@ def _token(file: Path | None) -> str | None:
         token, place = read_bytes(file).decode("utf-8", "replace").strip(), str(file)
     elif TOKEN in os.environ:
         token, place = os.environ[TOKEN].strip(), TOKEN
-    else:
+    elif host in ("127.0.0.1", "::1", "localhost"):
         return None
+    else:
+        raise InputError(
+            f"--host {host}: others could reach the service, so it needs a token: set {TOKEN}, or give --token-file, "
+            f"with at least {MIN_TOKEN} characters that nobody can guess"
+        )
     if len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
         raise InputError(f"{place}: expected a token of at least {MIN_TOKEN} ASCII characters, without spaces")
     return token

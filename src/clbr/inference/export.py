@@ -13,7 +13,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from clbr.data.dataset import BundleDataset
-from clbr.errors import InputError
+from clbr.errors import InputError, UnsupportedError
 from clbr.evaluation.agreement import Agreement
 from clbr.files import as_path, atomic_folder, require_free, write_synced
 from clbr.inference import retraining
@@ -27,10 +27,12 @@ from clbr.inference.artifact import (
     About,
     Artifact,
     about_checksum,
+    open_artifact,
 )
 from clbr.inference.card import measure, write_card
+from clbr.inference.index import INDEX, INDEX_ABOUT, AboutIndex, write_index
 from clbr.inference.vectors import check_vectors, save_vectors
-from clbr.models.base import Model
+from clbr.models.base import Model, VectorScorer
 from clbr.models.registry import build_model
 from clbr.training.config import RunConfig
 from clbr.training.run_folder import best_epoch, best_model, read_config, read_dataset, read_origin
@@ -72,6 +74,20 @@ def export(
     if vectors is not None:
         save_vectors(artifact, as_path(vectors, "vectors"), force=force)
     return out
+
+
+def add_index(folder: str | Path) -> AboutIndex:
+    """Add an index of the bundle vectors to an artifact: lists among many bundles take a fraction of the time.
+
+    A model without vectors, and bundles that are ranked exactly in no more time, raise an `UnsupportedError`.
+    """
+    artifact = open_artifact(as_path(folder, "folder"))
+    if not artifact.about.levels:
+        raise UnsupportedError(f"{artifact.about.model} has no vectors: its scores are no inner products", "index")
+    scorer = artifact.scorer
+    assert isinstance(scorer, VectorScorer)
+    bundles, fingerprint = scorer.bundles[: artifact.about.bundles], artifact.about.files[VECTORS]
+    return write_index(artifact.folder, fingerprint, scorer.users, bundles, artifact.graph.ub.pairs)
 
 
 def run_artifact(run: Path, dataset: BundleDataset) -> Artifact:
@@ -122,7 +138,8 @@ def save_artifact(
             raise InputError("a recommender that was opened from a folder is saved as it is", "whatif_agreement")
         artifact.verify()
         with atomic_folder(out, force, is_artifact) as folder:
-            for name in (ABOUT, *artifact.about.files):
+            index = (INDEX, INDEX_ABOUT) if artifact.index is not None else ()
+            for name in (ABOUT, *artifact.about.files, *index):
                 shutil.copyfile(artifact.folder / name, folder / name)
         return out
     about = measure(artifact, dataset)
@@ -140,7 +157,7 @@ def save_artifact(
 
 def is_artifact(folder: Path) -> bool:
     """Whether a folder holds an artifact and nothing else: what `force` may replace."""
-    known = {ABOUT, CARD, VECTORS, WEIGHTS, GRAPH, *(f"{kind}s.json" for kind in KINDS)}
+    known = {ABOUT, CARD, VECTORS, WEIGHTS, GRAPH, INDEX, INDEX_ABOUT, *(f"{kind}s.json" for kind in KINDS)}
     return (folder / ABOUT).exists() and all(path.name in known and path.is_file() for path in folder.iterdir())
 
 

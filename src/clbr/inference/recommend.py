@@ -1,6 +1,6 @@
 """Recommendation lists: for a user, for an unseen user, for several users. Those of many users are in lists.py."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from clbr.evaluation.ranking import ranked_blocks, top
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
+from clbr.inference.index import BLOCK as INDEX_BLOCK
 from clbr.inference.stopping import check_stop
 from clbr.inference.whatif import BLOCK, edit_history, edited_state, list_length
 from clbr.models.base import Scorer
@@ -43,20 +44,23 @@ def recommend(
     if (user is None) != bool(likes_items or likes_bundles):
         raise InputError("expected a user, or what an unseen user likes: exactly one of the two", "user", "likes_items")
     k = list_length(artifact, k)
-    limits = {
-        "allow": None if allow is None else [artifact.bundles.index(bundle) for bundle in allow],
-        "deny": [artifact.bundles.index(bundle) for bundle in deny],
-    }
+    allowed = None if allow is None else [artifact.bundles.index(bundle) for bundle in allow]
+    denied = [artifact.bundles.index(bundle) for bundle in deny]
     index: int | None = None
     if user is not None:
         index = artifact.users.index(user)
+        if not diversity and allowed is None and artifact.index is not None and artifact.index.answers(k):
+            blocks = list_blocks(artifact, np.array([index]), k, keep_chosen=keep_chosen, deny=denied)
+            ranking, listed = next(blocks)
+            known = ranking[0] >= 0
+            return _answer(artifact, index, k, ranking[0, known].tolist(), listed[0, known].tolist())
         scores = artifact.scorer.scores(torch.tensor([index]))[0]
         chosen: Collection[int] = neighbours(artifact.graph.ub.pairs, index)
     else:
         edits, chosen = _likes(artifact, likes_items, likes_bundles)
         scores = edited_state(artifact, edits).scores(artifact.unseen_user)
     chosen = () if keep_chosen else chosen
-    found, values = best(artifact, scores, k, exclude=chosen, diversity=diversity, **limits)  # type: ignore[arg-type]
+    found, values = best(artifact, scores, k, exclude=chosen, allow=allowed, deny=denied, diversity=diversity)
     return _answer(artifact, index, k, found, values)
 
 
@@ -159,13 +163,49 @@ def diversity_cost(
 def _rank_known(artifact: Artifact, users: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Each user's k best bundles that the user has not chosen, (n, k) with -1 for none, and their scores."""
     blocks = []
-    for found in ranked_blocks(KnownScorer(artifact), users, k, exclude=artifact.graph.ub.pairs, block=BATCH_BLOCK):
+    for found in list_blocks(artifact, users, k, block=BATCH_BLOCK):
         check_stop()
         blocks.append(found)
     if not blocks:
         return np.empty((0, k), np.int64), np.empty((0, k), np.float32)
     ranking, scores = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return ranking, scores
+
+
+def list_blocks(
+    artifact: Artifact,
+    users: NDArray[np.int64],
+    k: int,
+    *,
+    keep_chosen: bool = False,
+    allow: Collection[int] | None = None,
+    deny: Collection[int] = (),
+    block: int | None = None,
+    on_progress: Callable[[int], None] = lambda users: None,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """The lists of users block by block, as `ranked_blocks` gives them: by the artifact's index, or exactly without it.
+
+    Lists that are longer than the index is good for, those of `allow` and those that it cannot fill are exact, too.
+    """
+    exclude = artifact.graph.ub.pairs[:0] if keep_chosen else artifact.graph.ub.pairs
+    hidden = torch.full((artifact.about.bundles,), allow is not None)
+    hidden[list(allow or ())] = False
+    hidden[list(deny)] = True
+    scorer = KnownScorer(artifact, hidden if hidden.any() else None)
+    index = artifact.index
+    if index is None or allow is not None or not index.answers(k):
+        yield from ranked_blocks(scorer, users, k, exclude=exclude, block=block, on_progress=on_progress)
+        return
+    denied, size = np.flatnonzero(hidden.numpy()), block or INDEX_BLOCK
+    for start in range(0, len(users), size):
+        some = users[start : start + size]
+        ranking, scores = index.rank(some, k, keep_chosen=keep_chosen, deny=denied)
+        short = np.flatnonzero((ranking < 0).any(axis=1))
+        exact = list(ranked_blocks(scorer, some[short], k, exclude=exclude))
+        if exact:
+            ranking[short], scores[short] = (np.concatenate(parts) for parts in zip(*exact, strict=True))
+        yield ranking, scores
+        on_progress(start + len(some))
 
 
 def score_pairs(artifact: Artifact, users: Sequence[str | int], bundles: Sequence[str | int]) -> NDArray[np.float32]:

@@ -15,7 +15,7 @@ from clbr.errors import InputError
 from clbr.service import schemas
 from clbr.service.guard import Guard
 from clbr.service.limits import applied
-from clbr.service.metrics import CONTENT_TYPE, Metrics
+from clbr.service.metrics import CONTENT_TYPE
 from clbr.service.pages import ServiceConfig, add_pages
 from clbr.service.request_error import RequestError
 from clbr.service.routes import add_lists, add_lookups, add_questions
@@ -45,6 +45,7 @@ def make_app(config: ServiceConfig, worker: Worker) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         watch = asyncio.create_task(worker.watch())
+        await worker.may_listen()
         yield
         watch.cancel()
         with suppress(asyncio.CancelledError):
@@ -62,14 +63,13 @@ def make_app(config: ServiceConfig, worker: Worker) -> FastAPI:
         redirect_slashes=False,
         responses=RESPONSES,
     )
-    metrics = Metrics(worker)
-    app.add_middleware(Guard, token=config.token, limits=config.limits, metrics=metrics)
+    app.add_middleware(Guard, token=config.token, limits=config.limits, metrics=worker.metrics)
     for kind in (InputError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _send_error)
     add_lookups(app, worker, config)
     add_lists(app, worker, config)
     add_questions(app, worker)
-    _add_operations(app, worker, metrics)
+    _add_operations(app, worker)
     add_pages(app, config)
     with applied(config.limits):
         schema = app.openapi()  # the application keeps it
@@ -79,7 +79,7 @@ def make_app(config: ServiceConfig, worker: Worker) -> FastAPI:
     return app
 
 
-def _add_operations(app: FastAPI, worker: Worker, metrics: Metrics) -> None:
+def _add_operations(app: FastAPI, worker: Worker) -> None:
     """Routes for whoever runs the service: at the root, where monitors expect them, whatever the API's version."""
 
     @app.post("/admin/reload", response_model=schemas.Swapped)
@@ -102,8 +102,9 @@ def _add_operations(app: FastAPI, worker: Worker, metrics: Metrics) -> None:
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def send_metrics() -> Response:
-        """Metrics for Prometheus."""
-        return Response(metrics.text(), media_type=CONTENT_TYPE)
+        """Metrics for Prometheus, of all worker processes together."""
+        worker.publish()
+        return Response(worker.metrics.text(), media_type=CONTENT_TYPE)
 
 
 async def _send_error(request: Request, error: Exception) -> Response:

@@ -1,13 +1,14 @@
 """The page and the experiment report: routes that send files."""
 
 import asyncio
+import hmac
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_urlsafe
-from time import monotonic
+from secrets import token_bytes
+from time import time
 
 from fastapi import FastAPI, Request, Response
 
@@ -36,24 +37,30 @@ class ServiceConfig:
     words: Words = field(default_factory=Words)
     report: Path | None = None
     limits: Limits = DEFAULT
+    secret: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
+    """Signs the addresses of the report."""
 
 
 def add_pages(app: FastAPI, config: ServiceConfig) -> None:
     """The page and the experiment report."""
-    addresses: dict[str, float] = {}  # of the report, with their end
+
+    def signed(end: int) -> str:
+        """The report's address until a time: every worker process can check it."""
+        return f"{end}-{hmac.digest(config.secret, str(end).encode(), 'sha256').hex()}"
 
     @app.post(f"{API}/report", response_model=schemas.Address)
     async def report_address() -> schemas.Address:
         """An address of the experiment report that works for a minute without a token, which a link cannot carry."""
         _ = await _report(config)
-        for old in [address for address, end in addresses.items() if end < monotonic()]:
-            del addresses[old]
-        addresses[address := token_urlsafe(16)] = monotonic() + config.limits.report_seconds
-        return schemas.Address(path=f"/report/{address}")
+        return schemas.Address(path=f"/report/{signed(int(1e3 * (time() + config.limits.report_seconds)))}")
 
     @app.get("/report/{address}", include_in_schema=False)
     async def report(address: str) -> Response:
-        if addresses.get(address, 0) < monotonic():
+        end = address.partition("-")[0]
+        given = (
+            end.isascii() and end.isdigit() and hmac.compare_digest(address.encode(), signed(int(end[:20])).encode())
+        )
+        if not given or int(end) < 1e3 * time():
             raise RequestError(404, "this address works no longer: open the report from the page again")
         headers = {"content-security-policy": REPORT_POLICY}
         return Response(await _report(config), media_type="text/html", headers=headers)

@@ -56,7 +56,7 @@ def add_lists(app: FastAPI, worker: Worker, config: ServiceConfig) -> None:
     async def recommend(request: Request, query: Annotated[schemas.RecommendQuery, Query()]) -> Response:
         """A user's best bundles."""
         recommender = worker.current
-        if not query.diversity and is_quick(recommender):
+        if not query.diversity and is_quick(recommender, query.k):
             return _send(recommender, recommender.recommend_one(**dict(query)).to_json())
         return await _compute(worker, request, lambda recommender: recommender.recommend_one(**dict(query)))
 

@@ -7,6 +7,17 @@ from typing import Self
 from clbr.errors import InputError
 
 MAX_LENGTH = 40
+IRREGULAR = {
+    "person": "people",
+    "child": "children",
+    "man": "men",
+    "woman": "women",
+    "knife": "knives",
+    "life": "lives",
+    "wife": "wives",
+    "series": "series",
+    "species": "species",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,12 @@ def _both(word: str) -> tuple[str, str]:
 
 
 def plural(word: str) -> str:
-    """The regular English plural: families, dishes, boxes, days."""
+    """The English plural, by rule: families, dishes, boxes, days, shelves; and that of a few irregular words."""
+    for one, many in IRREGULAR.items():
+        if re.search(rf"\b{one}$", word, re.IGNORECASE):
+            return word[: 1 - len(one)] + many[1:]  # both begin with the same letter, which may be a capital
+    if re.search(r"(el|hal|cal|wol|ar|lea|loa|thie)f$", word, re.IGNORECASE):
+        return f"{word[:-1]}ves"
     if re.search(r"[^aeiou\W]y$", word, re.IGNORECASE):
         return f"{word[:-1]}ies"
     return f"{word}es" if re.search(r"(s|x|z|ch|sh)$", word, re.IGNORECASE) else f"{word}s"

@@ -20,10 +20,13 @@ from clbr.inference.stopping import StoppedError, stoppable
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import VectorScorer
 from clbr.service.limits import DEFAULT, Limits
+from clbr.service.metrics import Metrics
 from clbr.service.request_error import RequestError
 from clbr.training.runtime import release_memory
 
 T = TypeVar("T")
+Signature = list[tuple[str, int, int]]
+"""Files with their sizes and times of change."""
 POLL_SECONDS = 1.0
 """Interval at which the artifact's folder is checked."""
 QUICK_SIZE = 8_000_000
@@ -51,12 +54,12 @@ class Worker:
         self.folder, self.limits, self.on_start = folder, limits, on_start
         self.serving: Recommender | None = None
         self.rejected = False
-        self.signature: list[tuple[str, int, int]] = []
+        self.signature: Signature = []
         self.thread = ThreadPoolExecutor(1, "worker")
         self.closing = Event()
         self.stop_asked: float | None = None  # when the running computation was asked to stop
-        self.waiting = self.stopped = 0
-        self.swaps: dict[str, int] = {"swapped": 0, "rejected": 0}
+        self.waiting = 0
+        self.metrics = Metrics()
         self.swapping = asyncio.Lock()
 
     @property
@@ -107,7 +110,7 @@ class Worker:
                 with stoppable(lambda: self.closing.is_set() or (stop is not None and stop.is_set())):
                     return answer()
             except StoppedError:
-                self.stopped += 1
+                self.metrics.stopped.inc()
                 raise
 
         def finished(job: Future[T]) -> None:
@@ -134,24 +137,44 @@ class Worker:
                 log.error("artifact rejected", extra={"fields": {"reason": str(error), "artifact": before}})
                 goes_on = f"{before} goes on answering" if before else "nothing is served"
                 raise RequestError(409, f"{error}; {goes_on}") from None
-            self.swaps["swapped"] += 1
+            self.metrics.swaps.labels("swapped").inc()
             log.info("artifact swapped", extra={"fields": {"before": before, "artifact": after}})
             await asyncio.wrap_future(self._submit(release_memory))  # an artifact and its vectors form a cycle
             return before, after
 
     async def _load(self) -> str:
         """Open the artifact that is in the folder now and answer with it; gives its id."""
-        self.signature = await asyncio.to_thread(self._signature)
+        self.signature = await asyncio.to_thread(folder_signature, self.folder)
         try:
-            coming = await asyncio.to_thread(open_for_service, self.folder)  # the queue goes on meanwhile
+            self.serving = await self.prepare(self.folder)
+        except InputError:
+            self.metrics.swaps.labels("rejected").inc()
+            raise
+        return artifact_id(self.serving)
+
+    async def prepare(self, folder: Path) -> Recommender:
+        """Open the artifact of a folder and ask it once; whatever is wrong with it raises an `InputError`."""
+        try:
+            coming = await asyncio.to_thread(self.open, folder)  # the queue goes on meanwhile
             await asyncio.wrap_future(self._submit(lambda: warm_up(coming)))
-        except Exception as error:  # whatever is wrong with it, the old one goes on
+        except Exception as error:
             self.rejected = True
-            self.swaps["rejected"] += 1
             reason = str(error) if isinstance(error, InputError | OSError) else f"cannot be used ({error!r})"
             raise InputError(reason) from None
-        self.serving = coming
-        return artifact_id(coming)
+        return coming
+
+    def open(self, folder: Path) -> Recommender:
+        """Open an artifact whose files may change or go afterwards."""
+        return open_for_service(folder)
+
+    async def may_listen(self) -> None:
+        """Return when requests may arrive: at once, so that probes are answered while the artifact is loaded."""
+
+    def publish(self) -> None:
+        """Show the present state in the metrics."""
+        serving = self.serving
+        artifact = None if serving is None else (artifact_id(serving), serving.artifact.about.model)
+        self.metrics.show(not self.problem, self.waiting, artifact)
 
     async def watch(self) -> None:
         """Load the artifact, and load again when the folder changes: another link target, or other files."""
@@ -164,17 +187,9 @@ class Worker:
         self.on_start(reason)
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            if (found := await asyncio.to_thread(self._signature)) and found != self.signature:
+            if (found := await asyncio.to_thread(folder_signature, self.folder)) and found != self.signature:
                 with suppress(RequestError):  # it is in the log; the next change is tried again
                     await self.reload()
-
-    def _signature(self) -> list[tuple[str, int, int]]:
-        """The folder's real path and its files, with sizes and times."""
-        try:
-            files = [(str(path), path.stat()) for path in sorted(self.folder.resolve().iterdir())]
-        except (OSError, RuntimeError):
-            return []
-        return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in files]
 
     def close(self) -> None:
         """Stop the running computation; drop those that wait."""
@@ -182,9 +197,20 @@ class Worker:
         self.thread.shutdown(wait=False, cancel_futures=True)
 
 
-def is_quick(recommender: Recommender) -> bool:
+def folder_signature(folder: Path) -> Signature:
+    """A folder's real path and its files, with sizes and times; empty if it cannot be read."""
+    try:
+        files = [(str(path), path.stat()) for path in sorted(folder.resolve().iterdir())]
+    except (OSError, RuntimeError):
+        return []
+    return [(path, stat.st_size, stat.st_mtime_ns) for path, stat in files]
+
+
+def is_quick(recommender: Recommender, k: int = 1) -> bool:
     """Whether a user's list takes a few milliseconds, less than the way to the worker and back."""
-    scorer = recommender.artifact.scorer
+    scorer, index = recommender.artifact.scorer, recommender.artifact.index
+    if index is not None and index.answers(k):
+        return True
     return isinstance(scorer, VectorScorer) and scorer.bundles.numel() <= QUICK_SIZE
 
 
@@ -193,11 +219,11 @@ def artifact_id(recommender: Recommender) -> str:
     return recommender.artifact.checksum[:12]
 
 
-def open_for_service(folder: Path) -> Recommender:
-    """Read and verify all of an artifact; its files may change or go afterwards."""
-    recommender = Recommender(open_artifact(folder.resolve(), mapped=False))
+def open_for_service(folder: Path, mapped: bool = False) -> Recommender:
+    """Read (or map) and verify all of an artifact; its files may go afterwards and, if it is not mapped, change."""
+    recommender = Recommender(open_artifact(folder.resolve(), mapped=mapped))
     artifact = recommender.artifact
-    _ = artifact.card, artifact.scorer, artifact.model  # read and verified now
+    _ = artifact.card, artifact.scorer, artifact.model, artifact.index  # read and verified now
     for catalogue in recommender.directory.catalogues.values():
         catalogue.find("a", 1)
     return recommender
