@@ -116,8 +116,9 @@ def _print_result(
         return
     if counters.best_epoch:
         with show.progress("computing the baselines", None):
-            ks = [int(metric.partition("@")[2])]
-            baseline = best_baseline(read_dataset(folder, config, data), split="validation", ks=ks, metric=metric)
+            ks, users = [int(metric.partition("@")[2])], config.train.validation_users
+            dataset = read_dataset(folder, config, data)
+            baseline = best_baseline(dataset, split="validation", ks=ks, metric=metric, max_users=users)
         typer.echo("\n".join([baseline.verdict(config.model, {metric: counters.best}), *baseline.notes]), err=err)
     typer.echo(f"next: clbr evaluate {folder}", err=err)
     if counters.best_epoch == config.train.epochs > 1:

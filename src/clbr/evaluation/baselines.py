@@ -22,6 +22,8 @@ EASE_BUNDLES = 6_000
 """EASE inverts a (bundles, bundles) matrix: with more bundles it is left out."""
 NEIGHBOUR_PAIRS = 100_000_000
 """Neighbours counts pairs of what a user has and what the user chose: with more of them it is left out."""
+TUNE_USERS = 4_096
+"""Users on whom settings are compared: the same sample that a training ranks after an epoch."""
 EASE_SEARCH_BUNDLES = 2_500
 """The settings of EASE are searched on at most so many bundles, drawn at random."""
 SAMPLED_USERS = 3_000
@@ -155,7 +157,7 @@ def _values(name: str, dataset: BundleDataset, metric: str) -> Callable[[dict[st
             scorer = solved(kind.config_class.make(settings))
         except InputError:  # these settings have no solution
             return -1.0
-        return evaluate(scorer, dataset, split="validation", ks=[k])[metric]
+        return evaluate(scorer, dataset, split="validation", ks=[k], max_users=TUNE_USERS)[metric]
 
     return value
 
@@ -204,16 +206,19 @@ def best_baseline(
     ks: Iterable[int] = (20, 40),
     mask_validation: bool = False,
     metric: str = METRIC,
+    max_users: int | None = None,
 ) -> BestBaseline:
-    """The baseline that is best on validation by a metric, with its metrics on a split."""
+    """The baseline that is best on validation by a metric, with its metrics on a split (of at most `max_users`)."""
     ks = sorted(ks)
-    key = (dataset.fingerprint, split, tuple(ks), mask_validation, metric)
+    key = (dataset.fingerprint, split, tuple(ks), mask_validation, metric, max_users)
     if key not in _best:
         tuned = tune_baselines(dataset, metric)
         name = tuned.best
         settings = tuned.settings[name]
         scorer = baseline_scorer(name, dataset, settings)
-        means = evaluate(scorer, dataset, split=split, ks=ks, mask_validation=mask_validation).means
+        means = evaluate(
+            scorer, dataset, split=split, ks=ks, mask_validation=mask_validation, max_users=max_users
+        ).means
         notes = [*leak_notes(dataset), *tuned.notes(dataset, metric)]
         _best[key] = BestBaseline(name=name, settings=settings, metric=metric, means=means, notes=notes)
     return _best[key]
