@@ -2,8 +2,9 @@
 
 RECOMMENDER is a folder that `clbr export` wrote. Users, bundles and edits are drawn with a fixed seed. Every kind of
 question is asked a few times before it is timed. Medians and 95th percentiles (of few values: maxima) in milliseconds.
+`--only TEXT` times the questions whose name contains it; `--processor` gives processor time, for a machine with other load.
 
-    python benchmarks/answers.py RECOMMENDER [RECOMMENDER ...] [--questions 60]
+    python benchmarks/answers.py RECOMMENDER [RECOMMENDER ...] [--questions 60] [--only TEXT] [--processor]
 """
 
 import argparse
@@ -12,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -35,14 +36,14 @@ print(1000 * (imported - start), 1000 * (time.perf_counter() - imported))
 """
 
 
-def time_calls(ask: Callable[[], object], questions: int) -> np.ndarray:
+def time_calls(ask: Callable[[], object], questions: int, clock: Callable[[], float] = perf_counter) -> np.ndarray:
     """Return the milliseconds of each call, without the first ones."""
     milliseconds = []
     for number in range(WARM_UP + questions):
-        start = perf_counter()
+        start = clock()
         ask()
         if number >= WARM_UP:
-            milliseconds.append(1000 * (perf_counter() - start))
+            milliseconds.append(1000 * (clock() - start))
     return np.array(milliseconds)
 
 
@@ -101,17 +102,23 @@ def main() -> None:
     parser.add_argument("recommenders", nargs="+", type=Path, metavar="RECOMMENDER")
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--only", metavar="TEXT")
+    parser.add_argument("--processor", action="store_true")
     options = parser.parse_args()
     threads = use_threads(options.threads)
+    clock = process_time if options.processor else perf_counter
     for folder in options.recommenders:
         recommender = load_recommender(folder)
         about = recommender.artifact.about
         print(f"\n| {about.model} on {about.data}, {threads} threads | median ms | 95 % ms |\n|---|---|---|")
-        for name, times in time_opening(folder).items():
+        for name, times in ({} if options.only else time_opening(folder)).items():
             show(name, np.median(times), np.max(times))
         for name, ask in make_questions(recommender, np.random.default_rng(0)).items():
-            times = time_calls(ask, options.questions)
-            show(name, np.median(times), np.percentile(times, 95), digits=1)
+            if not options.only or options.only in name:
+                times = time_calls(ask, options.questions, clock)
+                show(name, np.median(times), np.percentile(times, 95), digits=1)
+        if options.only:
+            continue
         with tempfile.TemporaryDirectory() as space:
             out = Path(space) / "all.parquet"
             times = time_calls(lambda: write_lists(recommender.artifact, out), 3)  # noqa: B023

@@ -113,7 +113,7 @@ def compare_with_retraining(
         answers.append(whatif_changes(kind, nodes, artifact, edits))
         retrained.append(score_changes(kind, nodes, plain, after))
     found, anew = np.stack(answers), np.stack(retrained)
-    one = measure_agreement(found, anew)
+    one = measure_agreement(found, range(len(found)), anew, range(len(anew)))
     numbers = f"plain {one.plain:.2f}, one retraining with another {one.between:.2f}"
     print(f"{kind}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds")
     size = {

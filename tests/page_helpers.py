@@ -1,6 +1,7 @@
 """Helpers of the page's tests: what they do on the page, and how they read it."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from service_helpers import TOKEN, Service
@@ -48,6 +49,7 @@ def history(service: Service) -> dict[str, Any]:
     return service.fetch(f"/v1/user?id={USER}")
 
 
+@cache
 def find_unreachable(service: Service, of: str, k: int = 20) -> dict[str, Any]:
     """An explanation of a bundle that a handful of edits brings nearer, but not in."""
     known = {one["id"] for one in [*history(service)["bundles"], *whatif(service, k=k)["after"]]}

@@ -28,8 +28,13 @@ def test_nodes_of_all_kinds_as_tables(run: Run, folder: Path, recommender: Recom
     )
     assert lines[1:3] == [["user", "id", "choices"], ["17", "17", str(size)]] and len(lines) == 4
     assert lines[0][1:] == ["users,", "the", "first", "2"]
-    code, out, _ = run("find", folder, "zzz")
-    assert (code, out) == (0, "No user, bundle or item has an id or a name that contains 'zzz'.\n")
+
+
+def test_nothing_found_is_one_line_and_exit_code_1(run: Run, folder: Path) -> None:
+    code, out, err = run("find", folder, "zzz")
+    assert (code, out, err) == (1, "", "No user, bundle or item has an id or a name that contains 'zzz'.\n")
+    code, out, _ = run("find", folder, "zzz", "--json", "--kind", "item")
+    assert (code, json.loads(out)["results"]) == (1, [{"kind": "item", "text": "zzz", "total": 0, "found": []}])
 
 
 def test_a_found_bundle_shows_the_first_of_its_items(run: Run, folder: Path, recommender: Recommender) -> None:
@@ -82,6 +87,8 @@ def test_bad_questions_end_in_one_line(run: Run, folder: Path) -> None:
         (("find", folder, "x", "--kind", "basket"), "'basket' is not one of"),
         (("find", folder, "x", "--limit", "0"), "greater than or equal to 1"),
         (("find", "nowhere", "x"), "no recommender there"),
+        (("find", folder, " "), "the text is empty: expected an id or a name, or a part of one"),
+        (("find", folder), "Missing argument 'TEXT'"),
         (("show", folder, "--user", "1", "--item", "1"), "expected one of --user ID, --bundle ID, --item ID"),
         (("show", folder, "--bundle", "Campin starter kit"), "did you mean 'Camping starter kit'"),
     ):

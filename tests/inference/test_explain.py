@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 from clbr import EdgeEdits, InputError, Recommender
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
-from clbr.inference.explain import HANDFUL, rival_of
-from clbr.inference.subset_search import smallest_subset
-from clbr.inference.whatif import edited_state, factual_state
+from clbr.inference.explain import HANDFUL, HistoryEdge, by_influence, explain, rival_of
+from clbr.inference.subset_search import greedy_subset, smallest_subset
+from clbr.inference.whatif import State, edited_state, factual_state
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), min_size=1, max_size=5), st.integers(1, 200))
@@ -36,6 +37,33 @@ def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
 
 def test_no_candidates_no_subset() -> None:
     assert smallest_subset([], lambda subset: True, 10) == (None, 0)
+
+
+def test_the_greedy_search_chooses_what_helps_most_together_with_what_is_chosen() -> None:
+    """1 helps most alone, 2 and 3 only together with 1, 4 never: 9, 8, 8, 10 alone; 7, 6 with 1; 0 all three."""
+    values = {(1,): 5, (2,): 8, (3,): 8, (4,): 10, (1, 2): 4, (1, 3): 3, (1, 2, 3): 0}
+    tried: list[tuple[int, ...]] = []
+
+    def value(subset: list[int]) -> int:
+        tried.append(tuple(sorted(subset)))
+        return values[tried[-1]]
+
+    assert greedy_subset([4, 3, 2, 1], value, lambda value: value == 0, 3) == [1, 3, 2]
+    assert (1, 4) not in tried  # of the other three, the one that helped least
+    assert greedy_subset([4, 3, 2, 1], value, lambda value: value == 0, 2) is None
+    assert greedy_subset([4], value, lambda value: value == 0, 5) is None and greedy_subset([], value, bool, 5) is None
+
+
+@given(st.integers(0, 40), st.integers(1, 6))
+def test_the_greedy_search_tries_at_most_twice_as_many_subsets_as_there_are_candidates(count: int, size: int) -> None:
+    tried: set[tuple[int, ...]] = set()
+
+    def value(subset: list[int]) -> int:
+        tried.add(tuple(subset))
+        return 1
+
+    assert greedy_subset(range(count), value, lambda value: value == 0, size) is None
+    assert len(tried) <= max(0, 2 * count - 1)
 
 
 def edits_of(answer: Explanation) -> EdgeEdits:
@@ -134,6 +162,29 @@ def test_a_bundle_out_of_reach_says_how_near_a_handful_of_edits_comes(recommende
             assert len(one.evidence) + len(one.swaps) == one.edits
             edits_like = answer.model_copy(update={"evidence": one.evidence, "swaps": one.swaps})
             assert edited_state(recommender.artifact, edits_of(edits_like)).rank(3, int(answer.bundle.id)) == one.rank
+
+
+def test_a_handful_is_found_where_every_prefix_of_the_order_fails(recommender: Recommender) -> None:
+    """The order has the additions that bring the bundle in, each after a harmful one, and harmful ones after them."""
+    artifact, sizes = recommender.artifact, []
+    for bundle in factual_state(artifact).ranking(3, 60)[20:40]:
+        helpful = explain(artifact, 3, bundle, k=10)
+        if not helpful.found or len(helpful.evidence) > 2:
+            continue
+        good = [HistoryEdge("ui" if one.kind == "item" else "ub", int(one.id)) for one in helpful.evidence]
+        sizes.append(len(good))
+
+        def mixed(
+            state: State, user: int, bundle: int, k: int, candidates: Sequence[HistoryEdge], good: Any = good
+        ) -> list[HistoryEdge]:
+            bad = by_influence(state, user, bundle, k, candidates)[:-100:-1]
+            return [edge for pair in zip(bad, good, strict=False) for edge in pair] + bad[len(good) :]
+
+        answer = explain(artifact, 3, bundle, k=10, order=mixed)
+        assert answer.found and not answer.out_of_reach and answer.nearest == []
+        assert 0 < len(answer.evidence) <= HANDFUL
+        assert edited_state(artifact, edits_of(answer)).rank(3, bundle) == answer.rank_after <= 10  # type: ignore[operator]
+    assert {1, 2} == set(sizes)
 
 
 def test_why_is_never_out_of_reach_and_a_small_budget_proves_nothing(recommender: Recommender) -> None:

@@ -4,12 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from scipy.stats import spearmanr
 
 import clbr
-from clbr import InputError, World
+from clbr import BundleDataset, InputError, Recommender, World
 from clbr.data.pairs import neighbours
 from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, measure_whatif
-from clbr.training.run_folder import read_config
+from clbr.inference.whatif import edited_state, factual_state
+from clbr.training.run import start
+from clbr.training.run_folder import best_scorer, read_config
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
@@ -42,6 +46,24 @@ def test_a_bundle_that_was_added_is_held_out_no_longer(tiny: World) -> None:
     assert left == held_out - added
 
 
+def agreement_by_hand(dataset: BundleDataset, recommender: Recommender, space: Path) -> tuple[float, float]:
+    """Of `items-added`: the mean rank correlation of the answers with each retraining, and of each two retrainings."""
+    nodes, edits = draw_edits(dataset, "items-added")
+    config, edited = read_config(space / "run"), edit_dataset(dataset, edits)
+
+    def scores(data: BundleDataset, seed: int) -> np.ndarray:
+        folder = space / f"{seed}-{data is edited}"
+        start(folder, config.model_copy(update={"seed": seed}), data)
+        return best_scorer(folder, data).scores(torch.from_numpy(nodes)).numpy()
+
+    retrained = [scores(edited, seed) - scores(dataset, seed) for seed in (1, 2, 3)]
+    states = edited_state(recommender.artifact, edits), factual_state(recommender.artifact)
+    after, before = (np.stack([state.scores(int(node))[:-1].numpy() for node in nodes]) for state in states)
+    plain = [spearmanr(after[row] - before[row], one[row])[0] for one in retrained for row in range(len(nodes))]
+    pairs = [(retrained[a][row], retrained[b][row]) for a, b in ((0, 1), (0, 2), (1, 2)) for row in range(len(nodes))]
+    return float(np.mean(plain)), float(np.mean([spearmanr(*pair)[0] for pair in pairs]))
+
+
 def test_an_export_measures_it_and_the_card_and_the_answers_quote_it(tiny: World, tmp_path: Path) -> None:
     clbr.fit(tiny.dataset, "crosscbr", progress=False, epochs=3, learning_rate=0.02, out=tmp_path / "run")
     done: list[int] = []
@@ -51,6 +73,11 @@ def test_an_export_measures_it_and_the_card_and_the_answers_quote_it(tiny: World
     measured = opened.artifact.about.whatif_agreement
     assert list(measured) == ["items-added", "bundles-added", "swaps"]
     assert measured["items-added"].users == 200 and measured["items-added"].seeds == 3
+    plain, between = agreement_by_hand(tiny.dataset, opened, tmp_path)
+    assert measured["items-added"].plain == pytest.approx(plain, abs=1e-6)
+    assert measured["items-added"].between == pytest.approx(between, abs=1e-6)
+    assert measured["items-added"].corrected == pytest.approx(plain / between**0.5, abs=1e-5)
+    assert f"items added {plain / between**0.5:.2f}" in opened.card
     assert "what retraining changes on average" in opened.whatif(3).caveat and opened.whatif(3).caveat in opened.card
 
 

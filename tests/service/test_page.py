@@ -171,6 +171,7 @@ def test_the_page_uses_the_words_of_the_service(open_page: OpenPage) -> None:
     page.get_by_role("combobox", name="Find a person").wait_for()
     page.get_by_role("tab", name="Outfit studio").click()
     page.get_by_role("combobox", name="Find an outfit").wait_for()
+    page.locator(".examples:visible a").first.wait_for()
     shown = page.locator("body").inner_text().lower()
     assert not [
         word for word in ("reader", "list", "book", "user", "bundle", "item") if re.search(rf"\b{word}s?\b", shown)
@@ -186,7 +187,7 @@ def test_a_model_without_whatif_says_why_and_still_recommends(open_page: OpenPag
     assert page.locator("input[role=combobox]:visible").count() == 1
     page.goto(page.url.split("#")[0] + f"#tab=bundles&bundle={BUNDLE}")
     page.get_by_text("Bprmf does not support “what if?”").locator("visible=true").wait_for()
-    assert page.locator(".nodes:visible li").count() > 0
+    page.locator(".nodes:visible li").first.wait_for()
     assert page.locator(".audience").count() == 0
 
 

@@ -1,4 +1,4 @@
-"""Accessibility: axe checks the page in every state."""
+"""Accessibility: axe checks the page in every state, in light and in dark colours."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,22 +30,23 @@ def check() -> Check:
 
     def run(page: Any, where: str) -> None:
         page.locator("[aria-busy], .waiting").first.wait_for(state="detached")
-        found = axe.run(page)
-        assert found.violations_count == 0, f"{where}: {found.generate_report()}"
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme)
+            found = axe.run(page)
+            assert found.violations_count == 0, f"{where}, {theme}: {found.generate_report()}"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), where
 
     return run
 
 
 @pytest.mark.parametrize("width", [1280, 375])
-@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_tab_is_accessible_and_nothing_is_cut_off(
-    open_page: OpenPage, service: Service, check: Check, theme: str, width: int
+    open_page: OpenPage, service: Service, check: Check, width: int
 ) -> None:
     dropped = history(service)["bundles"][0]["id"]
     item = service.fetch(f"/v1/bundle?id={BUNDLE}")["items"][0]["id"]
     unreachable = find_unreachable(service, "history", k=1)
-    page = open_page(color_scheme=theme, viewport={"width": width, "height": 800})
+    page = open_page(viewport={"width": width, "height": 800})
     page.locator(".examples a").first.wait_for()
     start = page.url.split("#")[0]
 
@@ -85,11 +86,8 @@ def test_every_tab_is_accessible_and_nothing_is_cut_off(
     check(page, "model")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_errors_are_accessible(open_page: OpenPage, service: Service, check: Check, theme: str) -> None:
-    page = open_page(
-        "#tab=users&user=nobody", color_scheme=theme, viewport={"width": 375, "height": 800}, expect=(FAILED_REQUEST,)
-    )
+def test_errors_are_accessible(open_page: OpenPage, service: Service, check: Check) -> None:
+    page = open_page("#tab=users&user=nobody", viewport={"width": 375, "height": 800}, expect=(FAILED_REQUEST,))
     page.locator(".error").wait_for()
     check(page, "unknown user")
     page.goto(page.url.split("#")[0] + user_link(add_items="nope", drop_items="none"))
@@ -112,14 +110,9 @@ def test_errors_are_accessible(open_page: OpenPage, service: Service, check: Che
     check(page, "no service")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_token_dialog_and_a_model_without_whatif_are_accessible(
-    open_page: OpenPage, check: Check, theme: str
-) -> None:
+def test_the_token_dialog_and_a_model_without_whatif_are_accessible(open_page: OpenPage, check: Check) -> None:
     small = {"width": 375, "height": 800}
-    page = open_page(
-        f"#tab=users&user={USER}", at="locked", color_scheme=theme, viewport=small, expect=(FAILED_REQUEST,)
-    )
+    page = open_page(f"#tab=users&user={USER}", at="locked", viewport=small, expect=(FAILED_REQUEST,))
     page.locator("#token").fill("“curly”")
     page.keyboard.press("Enter")
     page.get_by_role("alert").wait_for()

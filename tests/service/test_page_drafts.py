@@ -97,24 +97,43 @@ def test_the_whole_audience_is_saved_as_csv(open_page: OpenPage, service: Servic
     members = [dict(user) for user in answer["members"]]
     assert len(members) == answer["audience"] > 12  # more than the page shows at first
     members[0]["name"] = 'Ann "Annie", of Kent'
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"]
+    for user, name in zip(members[1:], formulas, strict=False):
+        user["name"] = name
+    asked: list[int] = []
+
+    def respond(route: Any) -> None:
+        asked.append(route.request.post_data_json["max_users"])
+        few = members if asked[-1] > 200 else members[:12]
+        route.fulfill(json=answer | {"members": few})
+
     page = open_page("#tab=drafts")
-    page.route("**/audience/new", lambda route: route.fulfill(json=answer | {"members": members}))
+    page.route("**/audience/new", respond)
     page.goto(page.url.split("#")[0] + "#tab=drafts&a=3&a=7&k=10")
+    shown(page, "A")
+    assert asked == [200]  # what is shown
     with page.expect_download() as saved:
         draft(page, "A").get_by_role("button", name="Download the audience (CSV)").click()
     assert saved.value.suggested_filename == "audience-draft-a.csv"
     rows = list(csv.reader(Path(saved.value.path()).read_text("utf-8-sig").splitlines()))
     assert rows[0] == ["id", "name", "rank"]
-    assert rows[1:] == [[user["id"], user["name"] or "", str(user["rank"])] for user in members]
+    assert asked == [200, 100_000]
+    safe = {name: f"'{name}" for name in formulas}  # a spreadsheet computes none of them
+    expected = [[user["id"], safe.get(user["name"], user["name"] or ""), str(user["rank"])] for user in members]
+    assert rows[1:] == expected
 
 
 def test_an_audience_beyond_the_limit_of_the_service_is_saved_in_part_and_says_so(
     open_page: OpenPage, service: Service
 ) -> None:
     answer = service.fetch("/v1/audience/new", {"items": ["3", "7"], "max_users": 5})
+    about = service.fetch("/v1/about")
+    about["limits"]["max_users"] = 5
     page = open_page("#tab=drafts")
+    page.route("**/v1/about", lambda route: route.fulfill(json=about))
     page.route("**/audience/new", lambda route: route.fulfill(json=answer))
     page.goto(page.url.split("#")[0] + "#tab=drafts&a=3&a=7&b=3")
+    page.reload()
     draft(page, "A").get_by_role("button", name="Download the first 5 (CSV)").wait_for()
     words = page.get_by_role("region", name="Comparison")
     words.get_by_text(f"Both drafts reach {answer['audience']} readers.").wait_for()  # no guess at how many have both

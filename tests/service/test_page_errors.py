@@ -13,7 +13,6 @@ from page_helpers import (
     remove,
     shown_list,
     user_link,
-    wait_idle,
 )
 from service_helpers import Service
 
@@ -51,8 +50,7 @@ def test_an_unknown_item_in_a_link_is_shown_and_can_be_discarded(open_page: Open
     page.get_by_role("button", name="Discard all changes").wait_for()
     page.get_by_role("button", name="Remove added Book nope").click()
     page.locator(".error").wait_for(state="detached")
-    wait_idle(page)
-    assert page.locator(".nodes li:visible").count() > 1
+    page.locator(".nodes li:visible").nth(1).wait_for()
     assert "nope" not in page.url
 
 
@@ -176,7 +174,7 @@ def test_a_lost_connection_says_what_to_do_and_the_next_try_works(open_page: Ope
     page.context.set_offline(False)
     page.get_by_role("button", name="Try again").click()
     page.locator(".ranking.moved").wait_for()
-    assert page.locator(".error").count() == 0
+    page.locator(".error").wait_for(state="detached")
 
 
 def test_every_part_of_the_page_says_when_the_service_does_not_answer(open_page: OpenPage) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from clbr.inference import explain
 from clbr.inference.recommender import Recommender
-from clbr.inference.whatif import edited_state
+from clbr.inference.reencoder import Reencoder
 from clbr.models.base import Scorer
 from clbr.service import worker as worker_module
 from clbr.service.app import make_app
@@ -92,16 +91,17 @@ def test_an_explanation_beyond_its_deadline_leaves_the_worker_to_the_next_reques
     artifact_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
+    user_scores = Reencoder.user_scores
 
     def slowly(*question: Any) -> Any:
         tried.append(1)
         Event().wait(0.05)
-        return edited_state(*question)
+        return user_scores(*question)
 
     with make_client(artifact_of("crosscbr"), Limits(answer_seconds=0.5)) as client:
         bundles = client.get("/v1/recommend", params={"user": "17", "k": 100}).json()["recommended"]
         question = {"user": "17", "bundle": bundles[-1]["id"], "k": 1, "budget": 400}
-        monkeypatch.setattr(explain, "edited_state", slowly)
+        monkeypatch.setattr(Reencoder, "user_scores", slowly)
         assert_error(client.post("/v1/explain", json=question), 429, "no answer within 0.5 seconds", "less budget")
         similar = client.get("/v1/similar", params={"kind": "bundle", "id": "5"})  # the same worker, the same deadline
         assert similar.status_code == 200

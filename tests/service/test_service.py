@@ -292,13 +292,12 @@ def test_words_have_plurals() -> None:
     assert Words.parse("person/people, series/series, dish").user == ("person", "people")
     assert Words.parse("family,dish,box") == Words(("family", "families"), ("dish", "dishes"), ("box", "boxes"))
     assert Words.parse("boy,watch,class").user == ("boy", "boys")
-    assert [plural(word) for word in ("watch", "class", "quay", "Baby", "y")] == [
-        "watches",
-        "classes",
-        "quays",
-        "Babies",
-        "ys",
-    ]
+    regular = {"watch": "watches", "class": "classes", "quay": "quays", "Baby": "Babies", "y": "ys", "box": "boxes"}
+    regular |= {"shelf": "shelves", "book shelf": "book shelves", "Loaf": "Loaves", "chief": "chiefs", "golf": "golfs"}
+    irregular = {"child": "children", "Person": "People", "sales person": "sales people", "woman": "women"}
+    irregular |= {"human": "humans", "series": "series", "knife": "knives"}
+    assert {word: plural(word) for word in regular | irregular} == regular | irregular
+    assert Words.parse("child,shelf,cactus/cacti").item == ("cactus", "cacti")
     for wrong in ("reader,list", "a,b,c,d", "a,,c", "a/,b,c"):
         with pytest.raises(ValueError, match="expected (words for users|a word, or its singular)") as error:
             Words.parse(wrong)

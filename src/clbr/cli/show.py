@@ -35,6 +35,11 @@ def console() -> Console:
     return out if out.is_terminal else Console(width=1000, highlight=False, markup=False, emoji=False)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1: "1,204 users"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
     """Print a table. The first `names` columns are aligned left, the others (numbers) right."""
     drawn = Table(box=None, pad_edge=False, header_style="dim")

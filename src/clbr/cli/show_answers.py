@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clbr.cli.show import table
+from clbr.cli.show import counted, table
 
 if TYPE_CHECKING:
     from clbr.inference import answers
@@ -180,7 +180,7 @@ def found(results: "SearchResults", previews: Sequence["BundlePreview"]) -> None
         row.append(", ".join(one.label for one in preview.items) + more)
     first = f", the first {len(rows):,}" if len(rows) < results.total else ""
     columns = [kind, "id", size, *(["contents"] if previews else [])]
-    table(f"{_count(results.total, kind)}{first}", columns, rows, names=len(columns))
+    table(f"{counted(results.total, kind)}{first}", columns, rows, names=len(columns))
 
 
 def user(answer: "UserDetails") -> None:
@@ -192,13 +192,13 @@ def user(answer: "UserDetails") -> None:
 
 def bundle(answer: "BundleDetails") -> None:
     """A bundle's contents, and how many chose it."""
-    typer.echo(f"Bundle {label(answer)}, chosen by {_count(answer.chosen_by, 'user')}")
+    typer.echo(f"Bundle {label(answer)}, chosen by {counted(answer.chosen_by, 'user')}")
     _nodes("item", len(answer.items), answer.items)
 
 
 def item(answer: "ItemDetails") -> None:
     """The bundles that hold an item, and how many have it."""
-    typer.echo(f"Item {label(answer)}, chosen by {_count(answer.users, 'user')}")
+    typer.echo(f"Item {label(answer)}, chosen by {counted(answer.users, 'user')}")
     _nodes("bundle", answer.bundles, answer.held_by)
 
 
@@ -206,8 +206,4 @@ def _nodes(kind: str, total: int, nodes: Sequence["Node"]) -> None:
     """A table of nodes, or of the first of many."""
     shown = nodes[:SHOWN_NODES]
     first = f", the first {len(shown):,}" if len(shown) < total else ""
-    table(f"\n{_count(total, kind)}{first}", [kind, "id"] if nodes else [], [[one.label, one.id] for one in shown], 2)
-
-
-def _count(count: int, kind: str) -> str:
-    return f"{count:,} {kind}{'s' * (count != 1)}"
+    table(f"\n{counted(total, kind)}{first}", [kind, "id"] if nodes else [], [[one.label, one.id] for one in shown], 2)

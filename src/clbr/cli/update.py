@@ -78,4 +78,6 @@ def _show(updated: "Updated", out: Path) -> None:
 
 
 def _counts(counts: "Mapping[Kind, int]") -> str:
-    return ", ".join(f"{count:,} {kind}{'s' * (count != 1)}" for kind, count in counts.items())
+    from clbr.cli import show
+
+    return ", ".join(show.counted(count, kind) for kind, count in counts.items())

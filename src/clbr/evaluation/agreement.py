@@ -10,6 +10,8 @@ is the correlation of the answer with what retraining changes on average (the co
 1904). Only runs of different seeds are compared: an answer and a retraining of one seed have chance in common.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -47,30 +49,33 @@ class Agreement(Config):
         return f"{self.corrected:.2f}{interval}"
 
 
-def measure_agreement(answers: Changes, retrained: Changes, same_seeds: bool = True) -> Agreement:
+def measure_agreement(
+    answers: Changes, answer_seeds: Sequence[int], retrained: Changes, seeds: Sequence[int]
+) -> Agreement:
     """Compare the changes of scores that what-if predicts with those of retraining.
 
-    Both are (seeds, users, bundles); a row of `answers` is of the model of one seed. With `same_seeds`, answer and
-    retraining of the same position are of the same seed and are not compared.
+    Both are (seeds, users, bundles), with the seeds of the models that gave them, each at most once. An answer and a
+    retraining of the same seed are not compared.
     """
-    seeds = len(retrained)
-    if seeds < 2 or (same_seeds and len(answers) != seeds):
-        raise InputError("the agreement needs retrainings with two seeds or more, and an answer of each")
+    seeds_of_answers, seeds_of_retrained = np.asarray(answer_seeds), np.asarray(seeds)
+    if len(retrained) < 2:
+        raise InputError("the agreement needs retrainings with two seeds or more")
+    apart = seeds_of_answers[:, None] != seeds_of_retrained  # (answers, retrainings)
     ours, theirs = _standardised(answers), _standardised(retrained)
     crossed = np.einsum("sub,tub->stu", ours, theirs)  # (answers, retrainings, users)
     between = np.einsum("sub,tub->stu", theirs, theirs)
     rng, users = generator(0, "bootstrap of the agreement"), np.arange(crossed.shape[2])
-    everything = np.arange(seeds)
+    everything = np.arange(len(retrained))
     drawn = []
     for _ in range(DRAWS):
-        some = rng.choice(everything, seeds)
+        some = rng.choice(everything, len(everything))
         if len(np.unique(some)) > 1:
-            drawn.append(_correct(crossed, between, some, rng.choice(users, len(users)), same_seeds)[2])
-    plain, agreement, corrected = _correct(crossed, between, everything, users, same_seeds)
+            drawn.append(_correct(crossed, between, apart, some, rng.choice(users, len(users)))[2])
+    plain, agreement, corrected = _correct(crossed, between, apart, everything, users)
     known = [one for one in drawn if one is not None]
     low, high = np.quantile(known, [0.025, 0.975]).tolist() if known else (None, None)
     return Agreement(
-        plain=plain, between=agreement, corrected=corrected, low=low, high=high, users=len(users), seeds=seeds
+        plain=plain, between=agreement, corrected=corrected, low=low, high=high, users=len(users), seeds=len(seeds)
     )
 
 
@@ -84,14 +89,22 @@ def _standardised(changes: Changes) -> Changes:
 
 
 def _correct(
-    crossed: Changes, between: Changes, seeds: NDArray[np.int64], users: NDArray[np.int64], same_seeds: bool
+    crossed: Changes,
+    between: Changes,
+    apart: NDArray[np.bool_],
+    retrained: NDArray[np.int64],
+    users: NDArray[np.int64],
 ) -> tuple[float, float, float | None]:
-    """The plain correlation, that between retrainings, and the corrected one, over some seeds and users."""
-    one, other = (grid.ravel() for grid in np.meshgrid(seeds, seeds))
-    apart = one != other
-    agreement = float(between[one[apart], other[apart]][:, users].mean())
-    if same_seeds:
-        plain = float(crossed[one[apart], other[apart]][:, users].mean())
-    else:
-        plain = float(crossed[:, seeds][:, :, users].mean())
+    """The plain correlation, that between retrainings, and the corrected one, over some retrainings and users.
+
+    An answer counts as often as the retraining of its seed was drawn, or once if there is no such retraining.
+    """
+    one, other = (grid.ravel() for grid in np.meshgrid(retrained, retrained))
+    different = one != other
+    agreement = float(between[one[different], other[different]][:, users].mean())
+    alone = np.flatnonzero(apart.all(1))
+    of_seed = [np.flatnonzero(~apart[:, one]) for one in retrained]
+    answer, retraining = (grid.ravel() for grid in np.meshgrid(np.concatenate([alone, *of_seed]), retrained))
+    compared = apart[answer, retraining]
+    plain = float(crossed[answer[compared], retraining[compared]][:, users].mean())
     return plain, agreement, plain / agreement**0.5 if agreement > 0 else None

@@ -214,7 +214,7 @@ class Explanation(Answer):
     rank: int = Field(description="in the user's whole list")
     found: bool
     out_of_budget: bool = Field(description="nothing was found because the budget was used up")
-    out_of_reach: bool = Field(description="a handful of edits, the most promising ones, does not bring it in")
+    out_of_reach: bool = Field(description="no handful of edits that was tried brings it in")
     rank_after: int | None
     tried: int = Field(description="sets of edits that were tried")
     evidence: list[Evidence]

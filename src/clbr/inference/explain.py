@@ -4,7 +4,8 @@ Candidates are ordered by their first-order influence on the margin: the bundle'
 edge of the list. Every answer is then verified by propagating the edited graph.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,9 +18,11 @@ from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import Attempt, Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
-from clbr.inference.subset_search import smallest_subset
-from clbr.inference.whatif import SIDES, State, edited_state, factual_state, list_length
-from clbr.models.base import Level
+from clbr.inference.reencoder import Reencoder
+from clbr.inference.stopping import check_stop
+from clbr.inference.subset_search import greedy_subset, smallest_subset
+from clbr.inference.whatif import SIDES, State, factual_state, list_length
+from clbr.models.base import Encoder, Level
 
 BUDGET = 100
 """Sets of edits that are tried at most."""
@@ -27,8 +30,10 @@ CANDIDATES = 256
 """Possible additions that are considered: the most promising ones."""
 HANDFUL = 5
 """A bundle that more edits than this would have to bring in is out of reach."""
-RESERVED = 2
-"""Tries of the budget for the numbers of edits up to a handful that doubling leaves out: 3 and 5."""
+POOL = 16
+"""Edits that the first step of the greedy search compares; each later step compares half as many."""
+RESERVED = 2 + 2 * POOL - 1
+"""Tries of the budget, a third at most: for the numbers of edits that doubling leaves out (3, 5), and to be greedy."""
 
 
 class HistoryEdge(NamedTuple):
@@ -54,6 +59,7 @@ class Case(NamedTuple):
     """A question: a bundle in a user's list, as it stands."""
 
     state: State
+    encoder: Reencoder
     user: int
     bundle: int
     k: int
@@ -62,7 +68,9 @@ class Case(NamedTuple):
 
     def rank_after(self, edits: EdgeEdits) -> int:
         """The bundle's rank in the user's list after edits."""
-        return edited_state(self.state.artifact, edits).rank(self.user, self.bundle)
+        check_stop()
+        graph, scores = self.encoder.user_scores(edits, self.user)
+        return replace(self.state, graph=graph).rank_in(scores, self.user, self.bundle)
 
 
 def explain(
@@ -88,7 +96,9 @@ def explain(
     state = factual_state(artifact)
     if what in neighbours(state.graph.ub.pairs, who):
         raise InputError(f"user {user} has chosen bundle {bundle} already, so it is not recommended")
-    case = Case(state, who, what, k, state.rank(who, what), budget)
+    assert isinstance(artifact.model, Encoder)
+    encoder = Reencoder(artifact.model, state.graph)
+    case = Case(state, encoder, who, what, k, state.rank(who, what), budget)
     if case.rank <= k and of == "contents":
         raise InputError(f"bundle {bundle} has rank {case.rank} in user {user}'s list already; ask why it is there")
     if case.rank <= k:
@@ -194,40 +204,47 @@ def _search(
     case: Case, question: Question, ordered: Sequence[Edit], edits_of: Callable[[Sequence[Edit]], EdgeEdits]
 ) -> Explanation:
     """The answer: the smallest edits found, or how near a handful of the most promising ones comes."""
-    ranks: dict[tuple[Edit, ...], int] = {}
+    ranks: dict[frozenset[Edit], int] = {}
+
+    def rank(chosen: Iterable[Edit]) -> int:
+        edits = frozenset(chosen)
+        if edits not in ranks:
+            ranks[edits] = case.rank_after(edits_of([edit for edit in ordered if edit in edits]))
+        return ranks[edits]
 
     def is_enough(chosen: Sequence[Edit]) -> bool:
-        if tuple(chosen) not in ranks:
-            ranks[tuple(chosen)] = case.rank_after(edits_of(chosen))
-        return (ranks[tuple(chosen)] > case.k) == (question == "why")
+        return (rank(chosen) > case.k) == (question == "why")
 
-    budget = case.budget if question == "why" else max(1, case.budget - RESERVED)
+    budget = case.budget if question == "why" else max(1, case.budget - min(RESERVED, case.budget // 3))
     found = smallest_subset(ordered, is_enough, budget)
-    chosen = found.chosen or []
-    handful_fails = question != "why" and len(ordered) > 0 and not 0 < len(chosen) <= HANDFUL
-    if handful_fails:
+    chosen, out_of_reach = found.chosen or [], False
+    if question != "why" and len(ordered) and not 0 < len(chosen) <= HANDFUL:
         for size in range(1, 1 + min(HANDFUL, len(ordered))):
             if len(ranks) < case.budget:
-                is_enough(ordered[:size])
+                rank(ordered[:size])
+        pool = ordered[: min(POOL, (case.budget - len(ranks) + 1) // 2)]
+        handful = greedy_subset(pool, rank, lambda rank: rank <= case.k, HANDFUL)
+        chosen = handful or chosen
+        out_of_reach = handful is None and len(pool) == min(POOL, len(ordered))
     return Explanation(
         question=question,
         user=case.state.artifact.node("user", case.user),
         bundle=case.state.artifact.node("bundle", case.bundle),
         k=case.k,
         rank=case.rank,
-        found=found.chosen is not None,
-        out_of_budget=found.chosen is None and found.tried >= budget,
-        out_of_reach=handful_fails and tuple(ordered[:HANDFUL]) in ranks,
-        rank_after=ranks[tuple(chosen)] if chosen else None,
+        found=len(chosen) > 0,
+        out_of_budget=not chosen and found.tried >= budget,
+        out_of_reach=out_of_reach,
+        rank_after=rank(chosen) if chosen else None,
         tried=len(ranks),
         evidence=_evidence(case, chosen),
         swaps=_named_swaps(case, chosen),
-        nearest=_nearest(case, ranks) if handful_fails else [],
+        nearest=_nearest(case, ordered, ranks) if not 0 < len(chosen) <= HANDFUL and question != "why" else [],
         caveat=case.state.artifact.caveat,
     )
 
 
-def _nearest(case: Case, ranks: Mapping[tuple[Edit, ...], int]) -> list[Attempt]:
+def _nearest(case: Case, ordered: Sequence[Edit], ranks: Mapping[frozenset[Edit], int]) -> list[Attempt]:
     """The best rank that was reached with 1, 2, ... edits up to a handful, where one more edit comes nearer."""
     found: list[Attempt] = []
     for size in range(1, HANDFUL + 1):
@@ -235,7 +252,8 @@ def _nearest(case: Case, ranks: Mapping[tuple[Edit, ...], int]) -> list[Attempt]
             continue
         best = min(tried, key=lambda chosen: ranks[chosen])
         if ranks[best] < (found[-1].rank if found else case.rank):
-            evidence, swaps = _evidence(case, best), _named_swaps(case, best)
+            edits = [edit for edit in ordered if edit in best]
+            evidence, swaps = _evidence(case, edits), _named_swaps(case, edits)
             found.append(Attempt(edits=size, rank=ranks[best], evidence=evidence, swaps=swaps))
     return found
 

@@ -88,7 +88,7 @@ def measure_whatif(
             pairs = zip(plain, others, strict=True)
             retrained = [score_changes(kind, nodes, before, train(changed, seed)) for before, seed in pairs]
             answers = whatif_changes(kind, nodes, artifact, edits)[None]
-            found[kind] = measure_agreement(answers, np.stack(retrained), same_seeds=False)
+            found[kind] = measure_agreement(answers, [config.seed], np.stack(retrained), others)
     return found
 
 

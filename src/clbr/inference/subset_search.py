@@ -1,4 +1,4 @@
-"""Search for a small subset of candidates that passes a test. Every subset that is returned has passed it."""
+"""Searches for a small subset of candidates that passes a test. Every subset that is returned has passed it."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -49,3 +49,21 @@ def smallest_subset(
             if test(fewer):
                 chosen = fewer
     return Subset(chosen, tried)
+
+
+def greedy_subset(
+    pool: Sequence[Candidate], value: Callable[[list[Candidate]], int], passes: Callable[[int], bool], largest: int
+) -> list[Candidate] | None:
+    """A subset of at most `largest` members whose value passes, or None; small values are good.
+
+    Each step adds the candidate that gives the smallest value together with those already chosen. The half of the
+    others that helps less is left out of the next step, so that at most 2 * len(pool) - 1 subsets are tried.
+    """
+    chosen: list[Candidate] = []
+    while pool and len(chosen) < largest:
+        ordered = sorted(pool, key=lambda one: value([*chosen, one]))
+        chosen.append(ordered[0])
+        if passes(value(chosen)):
+            return chosen
+        pool = ordered[1 : 1 + max(1, len(ordered) // 2)]
+    return None

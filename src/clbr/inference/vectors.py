@@ -29,10 +29,7 @@ def check_vectors(model: str, out: Path, force: bool) -> None:
     """Raise an error if a model has no vectors, or if they cannot be written to a folder."""
     if not issubclass(find_model(model), Encoder):
         raise UnsupportedError(f"{model} has no vectors: its scores are no inner products", "vectors")
-    try:
-        require_free(out, force, holds_vectors)
-    except InputError as error:
-        raise InputError(str(error), *(name.replace("out", "vectors") for name in error.arguments)) from None
+    require_free(out, force, holds_vectors, "vectors")
 
 
 def save_vectors(artifact: Artifact, out: Path, *, force: bool = False) -> Path:
@@ -41,7 +38,7 @@ def save_vectors(artifact: Artifact, out: Path, *, force: bool = False) -> Path:
     Columns: id, name (if there are names), vector (float32). See `Recommender.save_vectors`.
     """
     check_vectors(artifact.about.model, out, force)
-    with atomic_folder(out, force, holds_vectors) as folder:
+    with atomic_folder(out, force, holds_vectors, "vectors") as folder:
         for kind, name in FILES.items():
             vectors = node_vectors(artifact, kind)
             if vectors is not None:

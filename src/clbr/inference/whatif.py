@@ -68,7 +68,10 @@ class State:
 
     def rank(self, user: int, bundle: int) -> int:
         """The rank of a bundle in a user's list; bundles that the user has chosen are not ranked."""
-        scores = self.scores(user)
+        return self.rank_in(self.scores(user), user, bundle)
+
+    def rank_in(self, scores: Tensor, user: int, bundle: int) -> int:
+        """The rank of a bundle by a user's scores, which are overwritten."""
         own = scores[bundle].clone()
         scores[[self.artifact.unseen_bundle, *neighbours(self.graph.ub.pairs, user)]] = -torch.inf
         return 1 + int((scores > own).sum() + (scores[:bundle] == own).sum())

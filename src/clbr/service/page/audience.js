@@ -6,7 +6,7 @@ import { nameOf, repeated } from "/page/names.js";
 import { capitalize, count, formatNumber, plural, segmentLabel } from "/page/words.js";
 
 const SHOWN = 12; // users, until "Show more" is used
-const LISTED = 200; // users at most, then
+export const LISTED = 200; // users at most, then
 const FEW = 10; // users: a bar for fewer would make a difference of one look large
 
 export function audienceChart() {

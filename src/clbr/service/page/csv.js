@@ -11,7 +11,9 @@ export function download(filename, columns, rows) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
+/** A value as a cell. A text that a spreadsheet would compute as a formula gets an apostrophe before it. */
 function quote(value) {
-  const text = String(value ?? "");
+  const formula = typeof value === "string" && /^[=+\-@\t\r]/.test(value);
+  const text = `${formula ? "'" : ""}${value ?? ""}`;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

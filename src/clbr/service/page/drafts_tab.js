@@ -1,7 +1,7 @@
 // The third tab: two drafts of a new bundle, the audience of each as it grows, and both compared.
 
 import { latest, post } from "/page/api.js";
-import { userList } from "/page/audience.js";
+import { LISTED, userList } from "/page/audience.js";
 import { certainty } from "/page/certainty.js";
 import { download } from "/page/csv.js";
 import { announce, busy, button, fill, h, iconButton, updateList } from "/page/dom.js";
@@ -53,7 +53,12 @@ function makeView(panel, title, about) {
   async function show(signal, retry) {
     bar.show();
     await Promise.all(drafts.map((one) => one.show(signal, retry)));
-    if (!signal.aborted) comparison.firstChild.textContent = compare(...drafts.map((one) => one.answer()));
+    if (signal.aborted) return;
+    const answers = drafts.map((one) => one.answer());
+    comparison.firstChild.textContent = compare(...answers);
+    if (!answers.every(Boolean)) return;
+    const whole = await Promise.all(drafts.map((one) => one.complete(signal).catch(() => one.answer())));
+    if (!signal.aborted) comparison.firstChild.textContent = compare(...whole);
   }
   return { show, search: drafts[0].input };
 }
@@ -67,7 +72,7 @@ function draft(key, maxUsers) {
     choose: (item) => setItems(key, [...now()[key], item.id], `${label("item", item)} added`),
   });
   const [list, error, large, detail, users] = [h("ul.nodes"), h("div"), h("p.large"), h("p.detail"), userList()];
-  const save = button("button", () => saveAudience(key, answer.members));
+  const save = button("button", function saveOrFail() { return attempt(error, saveAll, saveOrFail); });
   const copy = button("button", () => setItems(other, now()[key], `Copied to ${nameOfDraft(other)}`), {},
     `Copy to draft ${other.toUpperCase()}`);
   const actions = h("div.row", {}, save, copy);
@@ -75,6 +80,22 @@ function draft(key, maxUsers) {
   const element = h("section.card.draft", { "aria-label": nameOfDraft(key) },
     h("h3", {}, nameOfDraft(key)), adder.element, list, error, audience);
   let [answer, answeredFor] = [null, null]; // the items and the length of the list that the answer is about
+
+  /** The answer with the whole audience; until this is called it has only the users that are shown. */
+  async function complete(signal) {
+    if (!answer || answer.members.length >= Math.min(answer.audience, maxUsers)) return answer;
+    const [request, asked] = [{ items: now()[key], k: answer.k, max_users: maxUsers }, answeredFor];
+    const whole = await busy(actions, () => post("/audience/new", request, signal));
+    if (asked === answeredFor) answer = whole;
+    return whole;
+  }
+
+  async function saveAll() {
+    const { members } = await complete();
+    download(`audience-draft-${key}.csv`, ["id", "name", "rank"], members.map(({ id, name, rank }) => [id, name, rank]));
+    announce(`${count(members.length, "user")} saved`);
+    fill(error);
+  }
 
   function unavailable(id) {
     if (now()[key].includes(id)) return "already there";
@@ -89,7 +110,7 @@ function draft(key, maxUsers) {
       drawItems(list, items, key, adder.input);
       const wanted = JSON.stringify([ids, state.k]);
       if (wanted !== answeredFor || !ids.length) {
-        const request = { items: ids, k: state.k, max_users: maxUsers };
+        const request = { items: ids, k: state.k, max_users: Math.min(LISTED, maxUsers) };
         const found = ids.length ? await busy(audience, () => post("/audience/new", request, signal)) : null;
         showAudience(found);
         [answer, answeredFor] = [found, wanted];
@@ -111,12 +132,12 @@ function draft(key, maxUsers) {
     fill(large, h("strong", {}, before, formatNumber(found.audience)), ` of ${count(found.users, "user")}`);
     detail.textContent = `would have it among their first ${found.k}.`;
     users.show(found.members, found.audience, found.audience ? "Best ranks first" : "");
-    save.hidden = found.members.length === 0;
-    save.textContent = found.members.length === found.audience
-      ? "Download the audience (CSV)" : `Download the first ${formatNumber(found.members.length)} (CSV)`;
+    save.hidden = Math.min(found.audience, maxUsers) === 0;
+    save.textContent = found.audience <= maxUsers
+      ? "Download the audience (CSV)" : `Download the first ${formatNumber(maxUsers)} (CSV)`;
     announce(`${nameOfDraft(key)}: ${count(found.audience, "user")}`);
   }
-  return { element, input: adder.input, show, answer: () => answer };
+  return { element, input: adder.input, show, complete, answer: () => answer };
 }
 
 function drawItems(list, items, key, input) {
@@ -146,10 +167,4 @@ function compare(a, b) {
   const only = [["A", a.audience - both], ["B", b.audience - both]];
   const parts = only.map(([name, number]) => `${formatNumber(number)} only draft ${name}`);
   return `${most}: ${formatNumber(both)} would have both among their first ${a.k}, ${parts.join(", ")}.`;
-}
-
-function saveAudience(key, members) {
-  const rows = members.map(({ id, name, rank }) => [id, name, rank]);
-  download(`audience-draft-${key}.csv`, ["id", "name", "rank"], rows);
-  announce(`${count(members.length, "user")} saved`);
 }
