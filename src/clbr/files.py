@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 from clbr.errors import InputError, require
 
@@ -47,9 +48,9 @@ def local_folder(place: object, name: str) -> Path:
     try:
         files, root = fsspec.core.url_to_fs(place)
         found = files.find(root, detail=True)
-    except (OSError, ImportError, ValueError) as error:  # also what the stores' own packages raise
-        raise InputError(f"{place}: cannot be read ({error})", name) from None
-    if not found:
+    except Exception as error:  # the packages of stores raise errors of their own
+        raise InputError(f"{place}: cannot be read ({type(error).__name__}: {error})", name) from None
+    if not found or root in found:
         raise InputError(f"{place}: no such folder, or an empty one", name)
     cache = Path(os.environ.get(CACHE) or Path.home() / ".cache" / "clbr")
     copy: Path = cache / sha256(f"{place} {found}".encode()).hexdigest()[:16] / root.rstrip("/").rpartition("/")[2]
@@ -60,8 +61,16 @@ def local_folder(place: object, name: str) -> Path:
                 for file in found:
                     target = partial / file.removeprefix(root).lstrip("/")
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    files.get_file(file, str(target))
+                    _download(files, file, target, name)
     return copy
+
+
+def _download(files: Any, file: str, target: Path, name: str) -> None:
+    """Copy a file of a store."""
+    try:
+        files.get_file(file, str(target))
+    except Exception as error:  # the packages of stores raise errors of their own
+        raise InputError(f"{file}: cannot be read ({type(error).__name__}: {error})", name) from None
 
 
 def portable(path: Path) -> str:

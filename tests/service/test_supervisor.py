@@ -119,6 +119,7 @@ def test_a_killed_process_is_replaced_with_the_same_artifact_and_all_counts_stay
     error = json.loads(answer)["error"]
     assert error.startswith(f"{workers.link}/vectors.safetensors: is damaged")
     assert error.endswith(f"; {first} goes on answering")
+    until(lambda: workers.metric("clbr_artifact_swaps_total", result="rejected") >= 1)
     os.kill(before[0], signal.SIGKILL)
     until(lambda: len(workers.events("worker process ended and was started again")) == 1)
     line = workers.events("worker process ended and was started again")[0]
@@ -139,9 +140,11 @@ def test_all_processes_swap_together(workers: Workers, artifacts: dict[str, Path
     second = json.loads(answer)["after"]
     until(lambda: workers.artifacts() == {second})
     assert status == 200 and second != first
-    assert workers.metric("clbr_artifact_info", id=second, model="crosscbr") == 1
-    assert workers.metric("clbr_artifact_info", id=first, model="crosscbr") == 0
-    assert workers.metric("clbr_artifact_swaps_total", result="swapped") == len(workers.events("artifact swapped")) >= 1
+    until(lambda: workers.metric("clbr_artifact_info", id=second, model="crosscbr") == 1)
+    until(lambda: workers.metric("clbr_artifact_info", id=first, model="crosscbr") == 0)  # both processes have gone on
+    swapped = len(workers.events("artifact swapped"))
+    assert swapped >= 1
+    until(lambda: workers.metric("clbr_artifact_swaps_total", result="swapped") == swapped)
 
 
 def test_the_report_opens_whichever_process_made_its_address(tmp_path: Path) -> None:

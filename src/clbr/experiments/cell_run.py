@@ -31,6 +31,7 @@ def run_cell(store: Store, cell: Cell, callbacks: Callbacks) -> bool:
     """Train a cell, or resume its training, and write its record. Return False if it was stopped before its end."""
     source = local_folder(cell.config.data, "data")
     full = load(source)
+    store.is_started(full)  # raises an error if this worker sees other data than those of the store
     dataset = training_data(full, cell)
     changed = dataset is not full
     masked = full.train if changed else None  # so that the candidates are the same for every share and noise
@@ -87,12 +88,10 @@ def keep_share(dataset: BundleDataset, share: float) -> BundleDataset:
 def _save_data(store: Store, dataset: BundleDataset) -> Path:
     """Save a changed data set in the store, so that its runs can be resumed; return the folder."""
     folder = store.folder / "data" / dataset.name
-    if not folder.exists():
-        try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with lock(folder.parent, on_wait=lambda _: None):  # other workers, perhaps on other machines, save the same data
+        if not folder.exists():
             save(dataset, folder)
-        except InputError:  # another worker was faster
-            if load(folder).fingerprint != dataset.fingerprint:
-                raise
     return folder.resolve()
 
 

@@ -20,6 +20,8 @@ from clbr.training.runtime import use_threads
 if TYPE_CHECKING:
     import pyarrow
 
+PART_USERS = 4096
+"""Users that a worker gets at once, about: each such part is an object of Ray."""
 BLOCK = "_block"
 """Column with the number of the block, which is removed again."""
 
@@ -74,6 +76,7 @@ def _rank(
     ray, data = find_ray(), require("ray.data", "ray")
     if not len(users):
         return
+    block *= max(1, PART_USERS // block)
     parts = [users[start : start + block] for start in range(0, len(users), block)]
     tables = [pyarrow.table({"user": part, BLOCK: np.full(len(part), number)}) for number, part in enumerate(parts)]
     context = data.DataContext.get_current()

@@ -69,6 +69,8 @@ class AtMost:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         described = handler(schema)
+        if "type" not in described:  # of several types, each has its own limit
+            return described
         return described | {BOUNDS[described["type"]]: limit(self.name)}
 
     def _check(self, value: Any) -> Any:

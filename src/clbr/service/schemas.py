@@ -18,7 +18,8 @@ def _text(value: object) -> object:
     return str(value) if type(value) is int else value
 
 
-Id = Annotated[str, StringConstraints(min_length=1), AtMost("text"), BeforeValidator(_text)]
+Text = Annotated[str, StringConstraints(min_length=1), AtMost("text")]
+Id = Annotated[Text, BeforeValidator(_text, json_schema_input_type=Text | int)]
 K = Annotated[int, AtMost("k"), Field(ge=1, description="length of the list", examples=[20])]
 Ids = Annotated[list[Id], AtMost("edits")]
 Filter = Annotated[list[Id], AtMost("filter")]

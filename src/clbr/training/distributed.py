@@ -32,6 +32,8 @@ PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 """Environment variables that torchrun sets: the process among all, and among those of its machine."""
 MEETING = "CLBR_MEETING"
 """Environment variable of a process that another one started: the URL where all of them meet."""
+PARENT = "CLBR_PARENT"
+"""The same, with the number of the process that started it."""
 TIMEOUT = timedelta(minutes=10)
 """Longest wait for another process that is silent. One that ends closes its connections, which is noticed at once."""
 ROWS = 1 << 18
@@ -46,7 +48,10 @@ class Processes:
     def __init__(self, wanted: int | None) -> None:
         self.meeting = os.environ.get(MEETING)
         started = self.meeting or "MASTER_ADDR" in os.environ
-        given = {key: int(value) for key in PLACE if started and (value := os.environ.get(key))}
+        try:
+            given = {key: int(value) for key in PLACE if started and (value := os.environ.get(key))}
+        except ValueError:
+            raise InputError(f"{', '.join(PLACE)} must be whole numbers; torchrun sets them", "processes") from None
         self.size = given.get("WORLD_SIZE", wanted or 1)
         self.rank, self.local_rank = given.get("RANK", 0), given.get("LOCAL_RANK", 0)
         self.local_size = given.get("LOCAL_WORLD_SIZE", self.size)
@@ -55,7 +60,8 @@ class Processes:
             raise InputError(message, "processes")
         self.starts = self.size > 1 and not given
         self.space: TemporaryDirectory[str] | None = None
-        self.parent, self.children = os.getppid(), list[subprocess.Popen[bytes]]()
+        self.parent = int(os.environ.get(PARENT, os.getppid()))  # a parent that has ended already is another one
+        self.children: list[subprocess.Popen[bytes]] = []
 
     @property
     def threads(self) -> int:
@@ -71,7 +77,7 @@ class Processes:
         command = [sys.executable, "-m", "clbr", *sys.argv[1:]]
         for rank in range(1, self.size):
             place = dict(zip(PLACE, map(str, (rank, self.size, rank, self.size)), strict=True))
-            environment = os.environ | place | {MEETING: self.meeting}
+            environment = os.environ | place | {MEETING: self.meeting, PARENT: str(os.getpid())}
             # In a session of its own a process does not get the terminal's Ctrl-C: process 0 decides for all.
             self.children.append(subprocess.Popen(command, env=environment, start_new_session=True))
 
@@ -104,10 +110,12 @@ class Processes:
         if orphaned or any(child.poll() is not None for child in self.children):
             raise ExchangeError("before all processes were connected")
 
-    def disconnect(self) -> None:
-        """Close the connections."""
+    def disconnect(self, together: bool = True) -> None:
+        """Close the connections; `together`: when all processes have come here."""
         if cut.size > 1:
             cut.rank, cut.size = 0, 1
+            if together:
+                dist.barrier()
             dist.destroy_process_group()
 
     def lost(self, error: ExchangeError) -> ExchangeError:
@@ -158,7 +166,7 @@ def joined(processes: int | None) -> Iterator[Processes]:
             raise (SystemExit(1) if group.rank else group.lost(error)) from None
         finally:
             with suppress(RuntimeError):
-                group.disconnect()
+                group.disconnect(together=wait > 0)
             group.end(wait)
 
 

@@ -19,6 +19,8 @@ from clbr.errors import InputError, require
 
 LOCAL, HERE, CLIENT = "local", "ray", "ray://"
 """Processes of this machine, without Ray; Ray on this machine; the beginning of a Ray client server's address."""
+CLIENT_PORT = 10001
+"""Port of a Ray client server, unless it is given."""
 CONNECT_SECONDS, ANSWER_SECONDS, NODE_SECONDS = 10, 60, 300
 """How long a cluster has to accept a connection, to answer, and to answer from each of its nodes."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
@@ -60,15 +62,15 @@ def connected(on: str, workers: int) -> Iterator[None]:
             raise InputError(f"on {on}: this process is connected to a Ray already; '{HERE}' uses that one", "on")
         yield
         return
+    here = {"address": "local", "num_cpus": workers, "include_dashboard": False}
+    options = here if on == HERE else {"address": _check_address(on)}
     try:
-        if on != HERE:
-            _check_address(on)
         with _without_stderr():
-            if on == HERE:
-                ray.init(address="local", num_cpus=workers, include_dashboard=False, **QUIET)
-            else:
-                ray.init(address=on, **QUIET)
+            ray.init(**options, **QUIET)
         yield
+    except (ray.exceptions.RayError, ConnectionError) as error:
+        message = f"on {on}: Ray cannot be reached ({short_reason(error)}); the same command goes on later"
+        raise InputError(message, "on") from None
     finally:
         ray.shutdown()
 
@@ -86,11 +88,14 @@ def _without_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _check_address(on: str) -> None:
+def _check_address(on: str) -> str:
     """Raise an `InputError` unless a cluster that this process can use answers at the address, within a bounded time.
 
-    Ray itself waits for minutes and ends the process, so another process tries first.
+    Returns the address with its port, which may be left out after ray://. Ray itself waits for minutes and ends the
+    process, so another process tries first.
     """
+    if re.fullmatch(rf"{CLIENT}[^:/\s]+", on):
+        on = f"{on}:{CLIENT_PORT}"
     match = re.fullmatch(r"(ray://)?\[?([^\[\]/\s]+?)\]?:(\d{1,5})", on)
     if not match or int(match[3]) > 65535:
         expected = f"expected {LOCAL}, {HERE}, or the address of a Ray cluster: HOST:PORT or ray://HOST:PORT"
@@ -109,6 +114,7 @@ def _check_address(on: str) -> None:
         raise InputError(f"{on} does not answer as a Ray cluster within {ANSWER_SECONDS} s", "on") from None
     if tried.returncode:
         raise InputError(_explain_failure(on, tried.stderr), "on")
+    return on
 
 
 def _explain_failure(on: str, output: str) -> str:

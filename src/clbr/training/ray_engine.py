@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import torch
@@ -205,7 +205,11 @@ class _Worker:
     def take(self, stop: bool) -> list[Any]:
         """Return the messages since the last call; with `stop`, ask the task to finish."""
         self.stopping = self.stopping or stop
-        return [self.messages.get() for _ in range(self.messages.qsize())]
+        taken: list[Any] = []
+        with suppress(Empty):  # another thread may take them at the same time
+            while True:
+                taken.append(self.messages.get_nowait())
+        return taken
 
     def send(self, message: Any) -> None:
         self.messages.put(message)
@@ -218,7 +222,8 @@ def _listing(folder: Path) -> list[tuple[str, int]]:
     """Names and sizes of the files in a folder; none if it is not there."""
     if not folder.is_dir():
         return []
-    return sorted((path.name, path.stat().st_size) for path in folder.iterdir() if path.is_file())
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted((path.relative_to(folder).as_posix(), path.stat().st_size) for path in files)
 
 
 def _fault_of_folders(marker: Marker, listings: dict[str, list[tuple[str, int]]]) -> str:
