@@ -8,9 +8,9 @@ from clbr import EdgeEdits, World
 from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import make_graph
-from clbr.inference.changed_rows import ChangedRows
+from clbr.inference.changed_rows import ChangedRows, Known, dense
 from clbr.inference.cold_start import fill_cold_start
-from clbr.inference.reencoder import Reencoder
+from clbr.inference.reencoder import EditedEdges, Reencoder
 from clbr.models.base import Encoder
 from clbr.models.registry import MODELS, build_model
 
@@ -81,3 +81,13 @@ def test_only_changed_rows_are_computed(graph: BundleGraph, name: str) -> None:
     assert isinstance(users, ChangedRows)
     choosers = [graph.ub.pairs[graph.ub.pairs[:, 1] == bundle, 0] for bundle in edits.add["ub"][:, 1]]
     assert users.at.tolist() == sorted({USER, *np.concatenate(choosers).tolist()})
+
+
+@pytest.mark.parametrize("matrix", ["mean", "back_mean", "symmetric", "back_symmetric"])
+def test_the_transpose_of_an_edited_matrix_is_that_of_the_edited_graph(graph: BundleGraph, matrix: str) -> None:
+    edits = examples(graph)[2]
+    edges = EditedEdges(Known([]), graph.ui, "ui", edits)
+    x = torch.randn(getattr(graph.ui, matrix).shape[0], 3, generator=torch.Generator().manual_seed(0))
+    expected = getattr(edits.apply(graph).ui, matrix).T @ x
+    torch.testing.assert_close(dense(getattr(edges, matrix).T @ x), expected)
+    assert not torch.equal(expected, getattr(graph.ui, matrix).T @ x)

@@ -55,8 +55,10 @@ class EditedMatrix(Operator):
 
     @property
     def T(self) -> "EditedMatrix":  # noqa: N802
-        """Not needed: nothing is differentiated here."""
-        raise NotImplementedError
+        """Transpose after the edits."""
+        add, drop = (pairs[:, ::-1] for pairs in (self.add, self.drop))
+        left = torch.ones(self.shape[1]) if self.right is None else self.right
+        return EditedMatrix(self.known, self.before.T, add, drop, left, self.left)
 
     def _changed(self, x: Any) -> Rows:
         """The rows in which the product with x differs from that before the edits."""
