@@ -12,7 +12,7 @@ from clbr.cli.recommend import ArtifactFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clbr.data.dataset import Kind
+    from clbr.data.pairs import Kind
     from clbr.inference.update import Updated
 
 EXAMPLE = "Example: clbr update artifact --user-bundle new_carts.csv --bundle-item new_contents.csv --out updated"

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from clbr.data.pairs import MAX_NODES, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
+from clbr.data.pairs import MAX_NODES, Kind, Pairs, contains, decode, encode, in_order, is_increasing, sorted_codes
 from clbr.errors import InputError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from clbr.data.frames import Names
     from clbr.data.split import Method, SplitConfig
 
-Kind = Literal["user", "bundle", "item"]
-KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 Split = Literal["train", "validation", "test"]
 PARTS = ("train", "validation", "test", "ui", "bi")
 Backend = Literal["polars", "pandas"]

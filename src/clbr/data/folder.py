@@ -18,10 +18,10 @@ from typing import get_args
 import numpy as np
 import polars as pl
 
-from clbr.data.dataset import KINDS, BundleDataset, Kind, Nodes, shared_pairs
+from clbr.data.dataset import BundleDataset, Nodes, shared_pairs
 from clbr.data.faults import explain_shared, explain_size
 from clbr.data.pair_files import UNREADABLE, Format, PairsWriter, find_table, read_tables
-from clbr.data.pairs import MAX_NODES, Pairs
+from clbr.data.pairs import KINDS, MAX_NODES, SIDES, Kind, Pairs
 from clbr.errors import InputError
 from clbr.files import atomic_folder, local_folder, read_bytes, write_synced
 
@@ -33,13 +33,7 @@ TABLES = {
     "ui": "user_item.txt",
     "bi": "bundle_item.txt",
 }
-SIDES: dict[str, tuple[Kind, Kind]] = {
-    "train": ("user", "bundle"),
-    "validation": ("user", "bundle"),
-    "test": ("user", "bundle"),
-    "ui": ("user", "item"),
-    "bi": ("bundle", "item"),
-}
+KINDS_OF: dict[str, tuple[Kind, Kind]] = dict.fromkeys(TABLES, SIDES["ub"]) | {r: SIDES[r] for r in ("ui", "bi")}
 NODE_FILES = ("users.csv", "bundles.csv", "items.csv")
 ORIGIN = "origin.toml"
 PARQUET_BYTES = 8
@@ -63,7 +57,7 @@ def load(path: str | Path) -> BundleDataset:
     )
     nodes = {"user": users, "bundle": bundles, "item": items}
     paths = {part: find_table(folder, file) for part, file in TABLES.items()}
-    sides = {part: (nodes[left], nodes[right]) for part, (left, right) in SIDES.items()}
+    sides = {part: (nodes[left], nodes[right]) for part, (left, right) in KINDS_OF.items()}
     parts: dict[str, Pairs] = {}
     merged: dict[str, int] = {}
     for (part, table), (pairs, repeated) in zip(paths.items(), read_tables(paths, sides), strict=True):
@@ -192,7 +186,7 @@ def write_folder(
                 write_synced(folder / file, _nodes_text(nodes))
         if origin:
             write_synced(folder / ORIGIN, origin.encode("utf-8", "replace"))
-        writers = {part: PairsWriter(folder, file, format, SIDES[part]) for part, file in TABLES.items()}
+        writers = {part: PairsWriter(folder, file, format, KINDS_OF[part]) for part, file in TABLES.items()}
         yield lambda part, pairs: writers[part].write(pairs)
         for part, writer in writers.items():
             writer.close()
@@ -206,7 +200,7 @@ def require_room(out: Path, sizes: Mapping[Kind, int], pairs: Mapping[str, int],
     """Raise an `InputError` if the disk has no room for a folder of these numbers of nodes and pairs (by part)."""
     needed = 0
     for part, count in pairs.items():
-        digits = sum(len(str(sizes[kind] - 1)) for kind in SIDES[part])
+        digits = sum(len(str(sizes[kind] - 1)) for kind in KINDS_OF[part])
         needed += count * (PARQUET_BYTES if format == "parquet" else digits + 2)
     place = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.is_dir())
     free = shutil.disk_usage(place).free

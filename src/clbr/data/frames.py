@@ -15,8 +15,9 @@ from narwhals.typing import IntoDataFrame
 from clbr.config import nearest
 from clbr.data.checks import check, measure_held_out, warn
 from clbr.data.columns import Table, check_columns
-from clbr.data.dataset import Backend, BundleDataset, Kind
+from clbr.data.dataset import Backend, BundleDataset
 from clbr.data.numbering import build_dataset
+from clbr.data.pairs import Kind
 from clbr.data.split import Method, SplitConfig
 from clbr.errors import InputError
 

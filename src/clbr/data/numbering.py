@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from clbr.data.checks import Finding
 from clbr.data.columns import Table
-from clbr.data.dataset import KINDS, Backend, BundleDataset, Kind, Nodes
-from clbr.data.pairs import Codes, Pairs, decode, distinct, encode
+from clbr.data.dataset import Backend, BundleDataset, Nodes
+from clbr.data.pairs import KINDS, SIDES, Codes, Kind, Pairs, decode, distinct, encode
 from clbr.data.split import (
     SPLITS,
     SplitConfig,
@@ -26,11 +26,11 @@ from clbr.data.split import (
 from clbr.errors import InputError
 
 RELATIONS: dict[str, tuple[Kind, Kind]] = {
-    "user_bundle": ("user", "bundle"),
-    "validation": ("user", "bundle"),
-    "test": ("user", "bundle"),
-    "user_item": ("user", "item"),
-    "bundle_item": ("bundle", "item"),
+    "user_bundle": SIDES["ub"],
+    "validation": SIDES["ub"],
+    "test": SIDES["ub"],
+    "user_item": SIDES["ui"],
+    "bundle_item": SIDES["bi"],
 }
 """The kinds of node in each table of pairs."""
 
@@ -63,7 +63,7 @@ def build_dataset(
     """
     relations = [key for key in RELATIONS if key in tables]
     nodes, pairs, unmatched = _number_tables(tables, relations)
-    chosen = {key: pairs[key] for key in relations if RELATIONS[key] == ("user", "bundle")}
+    chosen = {key: pairs[key] for key in relations if RELATIONS[key] == SIDES["ub"]}
     parts = _split_pairs(chosen, tables, split, nodes["user"], nodes["bundle"])
     merged = {"user_bundle": sum(map(len, chosen.values())) - sum(map(len, parts.values()))}
     for part, key in (("ui", "user_item"), ("bi", "bundle_item")):

@@ -9,7 +9,11 @@ from scipy.sparse import csr_array
 Ids = NDArray[np.int32]
 Pairs = NDArray[np.int32]
 Codes = NDArray[np.int64]
+Kind = Literal["user", "bundle", "item"]
+KINDS: tuple[Kind, ...] = ("user", "bundle", "item")
 Relation = Literal["ub", "ui", "bi"]
+SIDES: dict[Relation, tuple[Kind, Kind]] = {"ub": ("user", "bundle"), "ui": ("user", "item"), "bi": ("bundle", "item")}
+"""The kinds of node that a relation joins."""
 
 MAX_NODES = 100_000_000
 """The largest allowed number of users, bundles or items."""

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from clbr.data.describe import Segment
 from clbr.data.frames import make_frame
 
-Kind = Literal["user", "bundle", "item"]
 Question = Literal["why", "history", "contents"]
 
 

@@ -26,14 +26,14 @@ from torch import Tensor
 
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset, Nodes
-from clbr.data.pairs import Pairs, Relation, incidence
+from clbr.data.pairs import Kind, Pairs, Relation, incidence
 from clbr.errors import InputError, UnsupportedError, found_in
 from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.protocol import BestBaseline
 from clbr.files import local_folder, read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.answers import Kind, Node
+from clbr.inference.answers import Node
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.index import BundleIndex, file_checksum, open_index
 from clbr.models.base import Embeddings, Encoder, Level, Model, Scorer, VectorScorer

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clbr.config import whole_number
-from clbr.data.pairs import Pairs, Relation, neighbours
+from clbr.data.pairs import SIDES, Pairs, Relation, neighbours
 from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import Attempt, Evidence, Explanation, Question, Swap
@@ -21,7 +21,7 @@ from clbr.inference.artifact import Artifact
 from clbr.inference.reencoder import Reencoder
 from clbr.inference.stopping import check_stop
 from clbr.inference.subset_search import greedy_subset, smallest_subset
-from clbr.inference.whatif import SIDES, State, factual_state, list_length
+from clbr.inference.whatif import State, factual_state, list_length
 from clbr.models.base import Encoder, Level
 
 BUDGET = 100

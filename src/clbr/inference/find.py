@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clbr.config import whole_number
-from clbr.data.dataset import KINDS, Nodes
+from clbr.data.dataset import Nodes
 from clbr.data.describe import SEGMENTS, Segment, segment_users
-from clbr.data.pairs import neighbours
+from clbr.data.pairs import KINDS, Kind, neighbours
 from clbr.errors import InputError
-from clbr.inference.answers import Answer, Kind, Node
+from clbr.inference.answers import Answer, Node
 from clbr.inference.artifact import Artifact
 
 LISTED = 100

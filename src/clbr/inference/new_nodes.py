@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clbr.data.pairs import Relation
+from clbr.data.pairs import Kind, Relation
 from clbr.errors import UnsupportedError
 from clbr.graph.graph import BundleGraph
-from clbr.inference.answers import Kind
 from clbr.inference.artifact import KINDS, Artifact
 from clbr.models.base import Batch, Encoder, Model
 from clbr.models.registry import build_model

@@ -9,9 +9,10 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from clbr.data.dataset import Backend, BundleDataset, Kind
+from clbr.data.dataset import Backend, BundleDataset
 from clbr.data.folder import as_dataset
 from clbr.data.frames import check_backend, read_ids, read_one_id, read_pairs
+from clbr.data.pairs import Kind
 from clbr.errors import InputError
 from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.baselines import best_baseline

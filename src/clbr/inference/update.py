@@ -17,10 +17,9 @@ from clbr.data.columns import Table, check_columns
 from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.frames import frame_table, names_table
 from clbr.data.numbering import RELATIONS, lookup_ids, match_names, number_ids
-from clbr.data.pairs import Pairs, Relation, contains, decode, distinct, encode
+from clbr.data.pairs import Kind, Pairs, Relation, contains, decode, distinct, encode
 from clbr.data.tables import read_table
 from clbr.errors import InputError, UnsupportedError
-from clbr.inference.answers import Kind
 from clbr.inference.artifact import KINDS, Artifact, make_graph
 from clbr.inference.export import widened
 from clbr.inference.new_nodes import LEARNING_RATE, STEPS, fit_new_nodes, grown_model

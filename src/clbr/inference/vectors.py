@@ -6,7 +6,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from clbr.data.dataset import KINDS, Kind
+from clbr.data.pairs import KINDS, Kind
 from clbr.errors import InputError, UnsupportedError
 from clbr.files import atomic_folder, require_free
 from clbr.inference.artifact import Artifact

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from clbr.config import whole_number
 from clbr.data.frames import read_pairs
-from clbr.data.pairs import Relation, neighbours
+from clbr.data.pairs import SIDES, Kind, Relation, neighbours
 from clbr.errors import InputError
 from clbr.evaluation.ranking import top
 from clbr.graph.edits import RELATIONS, EdgeEdits, without_effect
 from clbr.graph.graph import BundleGraph
-from clbr.inference.answers import Kind, Move, RankedBundle, WhatIf
+from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.stopping import check_stop
@@ -33,7 +33,6 @@ CACHED_BUNDLES = 64
 Ids = Sequence[str | int]
 Edits = Mapping[str, Mapping[str, Sequence[Sequence[str | int]]]]
 """Edits by id: {"add": {"ui": [[user, item], ...]}, "drop": {"bi": [[bundle, item], ...]}}."""
-SIDES: dict[Relation, tuple[Kind, Kind]] = {"ub": ("user", "bundle"), "ui": ("user", "item"), "bi": ("bundle", "item")}
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from clbr.data.pairs import Relation
+from clbr.data.pairs import Kind, Relation
 from clbr.evaluation.agreement import Agreement
 from clbr.evaluation.protocol import BestBaseline
-from clbr.inference.answers import Accuracy, Answer, Kind
+from clbr.inference.answers import Accuracy, Answer
 from clbr.inference.audience import MAX_USERS
 from clbr.inference.explain import BUDGET
 from clbr.service.limits import AtMost, Limits, default

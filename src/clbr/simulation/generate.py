@@ -8,10 +8,10 @@ import numpy as np
 from pydantic import Field
 
 from clbr.config import Config
-from clbr.data.dataset import BundleDataset, Kind, Nodes, summarize
+from clbr.data.dataset import BundleDataset, Nodes, summarize
 from clbr.data.folder import TABLES, require_room, write_folder
 from clbr.data.pair_files import Format
-from clbr.data.pairs import Pairs
+from clbr.data.pairs import Kind, Pairs
 from clbr.simulation.choices import chosen_pairs
 from clbr.simulation.names import shop_names
 from clbr.simulation.nodes import WorldNodes, draw_nodes
