@@ -8,13 +8,13 @@ of the imports. A stage is fitted by least squares: a constant, bytes per node a
 """
 
 import argparse
-import json
 import resource
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from own_process import in_a_process
 
 # The package is imported inside functions: the peak memory of a child process includes that of its parent.
 
@@ -129,13 +129,6 @@ def warm_up() -> None:
     train_steps(model, make_optimizer(model, run.train), graph, Positives(dataset.train, graph.ub.shape))
 
 
-def in_a_process(*call: object) -> dict[str, Any]:
-    """Call one of the functions above in a new process."""
-    command = [sys.executable, __file__, "--call", json.dumps(call)]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return answer
-
-
 def show(worlds: dict[str, dict[str, Any]], memory: float) -> None:
     import numpy as np
     from scipy.optimize import nnls
@@ -170,19 +163,14 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="small worlds, as a check")
     parser.add_argument("--memory", type=float, default=24, help="GB that a world must fit into")
-    parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.call:
-        function, *arguments = json.loads(options.call)
-        print(json.dumps({"draw": draw, "measure": measure}[function](*arguments)))
-        return
     factor = 0.05 if options.quick else 1
     with TemporaryDirectory() as space:
         worlds = {}
         for like, scale in (("netease", 1), ("netease", 2), ("netease", 4), ("youshu", 8)):
             folder = str((options.worlds or Path(space)) / f"{like}-{scale * factor:g}")
-            worlds[f"{like} x {scale * factor:g}"] = in_a_process("draw", folder, like, scale * factor) | in_a_process(
-                "measure", folder
+            worlds[f"{like} x {scale * factor:g}"] = in_a_process(draw, folder, like, scale * factor) | in_a_process(
+                measure, folder
             )
             print(f"{like} x {scale * factor:g}: done", file=sys.stderr)
     show(worlds, options.memory)

@@ -17,6 +17,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
+from own_process import command
+
 # The package is imported inside functions: the peak memory of a child process includes that of its parent.
 
 MB = 1e6
@@ -132,18 +134,17 @@ def graph_bytes(data: str) -> dict[str, float]:
     return {"graph": sum(sizes.values()) / edges}
 
 
-def start(call: list[object], size: int, space: str) -> list[dict[str, Any]]:
-    """Call a function of this file in so many processes that know of each other."""
+def start(call: list[str], size: int, space: str) -> list[dict[str, Any]]:
+    """Run a command in so many processes that know of each other."""
     running = []
     for rank in range(size):
         place = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
         meeting = {"CLBR_MEETING": f"file://{space}/meeting-{size}", "GLOO_SOCKET_IFNAME": "lo"}
         environment = os.environ | {key: str(value) for key, value in place.items()} | meeting
-        command = [sys.executable, __file__, "--call", json.dumps(call)]
-        running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+        running.append(subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate()[0] for process in running]
     if any(process.returncode for process in running):
-        sys.exit(f"{call}: failed, see above")
+        sys.exit(f"{call[-2]}: failed, see above")
     return [json.loads(output) for output in outputs]
 
 
@@ -207,12 +208,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of each process")
     parser.add_argument("--dim", type=int, default=DIM, help="columns")
     parser.add_argument("--batch", type=int, help="pairs of a step; by the size of the data if left out")
-    parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.call:
-        function, *arguments = json.loads(options.call)
-        print(json.dumps({"measure": measure, "rates": rates, "graph_bytes": graph_bytes}[function](*arguments)))
-        return
     with TemporaryDirectory() as space:
         data = options.data
         if data is None:
@@ -221,9 +217,9 @@ def main() -> None:
             data = save(simulate(options.like, scale=options.scale).dataset, Path(space) / "world")
         changes = {"dim": options.dim} | ({"batch_size": options.batch} if options.batch else {})
         sizes = [int(size) for size in options.processes.split(",")]
-        show({size: start(["measure", str(data), options.threads, changes], size, space) for size in sizes})
-        (nanoseconds,) = start(["rates"], 1, space)
-        (memory,) = start(["graph_bytes", str(data)], 1, space)
+        show({size: start(command(measure, str(data), options.threads, changes), size, space) for size in sizes})
+        (nanoseconds,) = start(command(rates), 1, space)
+        (memory,) = start(command(graph_bytes, str(data)), 1, space)
     print("\nns per edge by columns: " + ", ".join(f"{width}: {value:.2f}" for width, value in nanoseconds.items()))
     print(f"graph in memory: {memory['graph']:.0f} bytes per edge")
     for machines in (4, 64):

@@ -13,7 +13,6 @@ validation is compared in the same way (hours). Finished cells are kept in --out
 import argparse
 import json
 import resource
-import subprocess
 import sys
 from math import log
 from pathlib import Path
@@ -22,7 +21,7 @@ from tempfile import mkdtemp
 from time import perf_counter
 from typing import Any
 
-# The package is imported inside functions: the peak memory of a child process includes that of its parent.
+from own_process import in_a_process
 
 WARM_UP, TIMED = 2, 2
 SHARE = 0.95
@@ -67,15 +66,6 @@ def measure(folder: str, name: str, to_accuracy: bool) -> dict[str, Any]:
     return {"batch": run.train.batch_size, "seconds": seconds, "recall": recall, "peak": peak}
 
 
-def in_a_process(function: str, *arguments: Any) -> dict[str, Any]:
-    """Call a function of this file in a process of its own."""
-    call = json.dumps([function, *arguments])
-    done = subprocess.run([sys.executable, __file__, "--call", call], stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        sys.exit(f"{function} {arguments}: failed, see above")
-    return json.loads(done.stdout)
-
-
 def seconds_of(cell: dict[str, Any], to_accuracy: bool) -> float:
     """Return the seconds of an epoch, or up to the first epoch with 95 percent of the best R@20."""
     if not to_accuracy:
@@ -107,12 +97,7 @@ def main() -> None:
     parser.add_argument("--no-netease", action="store_true", help="without the world like NetEase")
     parser.add_argument("--quick", action="store_true", help="two small worlds, as a check")
     parser.add_argument("--out", help="folder for worlds and finished cells")
-    parser.add_argument("--call", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.call:
-        function, *arguments = json.loads(options.call)
-        print(json.dumps({"draw": draw, "measure": measure}[function](*arguments)))
-        return
     scales = [0.1, 0.2] if options.quick else [float(scale) for scale in options.scales.split(",")]
     worlds = [("youshu", scale) for scale in scales]
     worlds += [] if options.quick or options.no_netease else [("netease", 1.0)]
@@ -120,12 +105,12 @@ def main() -> None:
     cells: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
     for like, scale in worlds:
         world = f"{like} x {scale:g}"
-        size = in_a_process("draw", str(out / f"{like}{scale:g}"), like, scale) | {"world": world}
+        size = in_a_process(draw, str(out / f"{like}{scale:g}"), like, scale) | {"world": world}
         for name in models:
             kept = out / f"{like}{scale:g}-{name}{'-to-accuracy' if options.to_accuracy else ''}.json"
             if not kept.exists():
                 start = perf_counter()
-                cell = in_a_process("measure", str(out / f"{like}{scale:g}"), name, options.to_accuracy)
+                cell = in_a_process(measure, str(out / f"{like}{scale:g}"), name, options.to_accuracy)
                 kept.write_text(json.dumps(cell))
                 print(f"{world}, {name}: {perf_counter() - start:.0f} s", file=sys.stderr)
             cells[name].append(json.loads(kept.read_text()) | size)

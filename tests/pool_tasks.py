@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from clbr.errors import InputError
-from clbr.training.processes import TaskLink
+from clbr.training.processes import Engine, Task, TaskLink, TaskResult
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
@@ -48,6 +48,19 @@ def run_until_stopped(link: TaskLink, path: Path) -> str:
     wait_for(link.should_stop)
     path.write_text("saved")
     return "stopped"
+
+
+def stop_at_first_message(engine: Engine, folder: Path) -> list[TaskResult]:
+    """Run two tasks one after the other, asked to stop when the first one is running; the results."""
+    messages: list[int] = []
+    waiting, results = [Task(run_until_stopped, (folder / name,)) for name in "ab"], list[TaskResult]()
+    engine.run(
+        lambda: waiting.pop(0),
+        lambda task, result: results.append(result),
+        lambda task, message: messages.append(message),
+        lambda: bool(messages),
+    )
+    return results
 
 
 def never_stop(link: TaskLink, path: Path) -> None:

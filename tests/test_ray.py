@@ -28,7 +28,7 @@ from clbr.training.ray_engine import RayEngine, check_folders, make_engine
 from clbr.training.run import Callbacks
 from clbr.tuning.search import search
 from invented import spec
-from pool_tasks import die, die_once, double, never_stop, raise_input_error, read_environment, run_until_stopped
+from pool_tasks import die, die_once, double, never_stop, raise_input_error, read_environment, stop_at_first_message
 from typed import Run
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -81,16 +81,9 @@ def test_a_task_whose_worker_was_killed_is_given_to_another_a_bounded_number_of_
 
 @pytest.mark.slow
 def test_asked_to_stop_a_task_finishes_and_an_interrupt_ends_it_at_once(engine: Engine, tmp_path: Path) -> None:
-    messages: list[int] = []
-    waiting, results = [Task(run_until_stopped, (tmp_path / name,)) for name in "ab"], list[TaskResult]()
-    RayEngine(1).run(
-        lambda: waiting.pop(0),
-        lambda task, result: results.append(result),
-        lambda task, message: messages.append(message),
-        lambda: bool(messages),
-    )
-    assert results == [TaskResult("stopped")]
+    assert stop_at_first_message(RayEngine(1), tmp_path) == [TaskResult("stopped")]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    messages: list[int] = []
 
     def interrupt(task: Task, process: int) -> None:
         messages.append(process)

@@ -12,7 +12,7 @@ import torch
 
 from clbr import InputError
 from clbr.training.processes import ProcessPool, Task, TaskResult
-from pool_tasks import crash, die, double, meet, never_stop, raise_input_error, run_until_stopped, wait_for
+from pool_tasks import crash, die, double, meet, never_stop, raise_input_error, stop_at_first_message, wait_for
 
 
 def run(
@@ -66,15 +66,7 @@ def test_a_task_that_is_not_ready_is_asked_for_again_when_another_has_ended() ->
 
 
 def test_asked_to_stop_the_running_tasks_finish_and_no_other_starts(tmp_path: Path) -> None:
-    messages: list[int] = []
-    waiting, results = [Task(run_until_stopped, (tmp_path / name,)) for name in "ab"], list[TaskResult]()
-    ProcessPool(1).run(
-        lambda: waiting.pop(0),
-        lambda task, result: results.append(result),
-        lambda task, message: messages.append(message),
-        lambda: bool(messages),
-    )
-    assert results == [TaskResult("stopped")]
+    assert stop_at_first_message(ProcessPool(1), tmp_path) == [TaskResult("stopped")]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
