@@ -271,6 +271,16 @@ def test_sets_too_small_for_shares_are_split_by_leave_one_out_or_given(tmp_path:
     assert everything(import_tables(**tables, split=SplitConfig(method="given")).dataset)["test"] == {("ann", "b2")}
 
 
+def test_parquet_files_of_a_folder_with_other_columns_are_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:
+    folder = tmp_path / "chosen.parquet"
+    folder.mkdir()
+    pl.DataFrame({"user": ["ann"], "bundle": ["b1"]}).write_parquet(folder / "a.parquet")
+    pl.DataFrame({"user": ["bob"], "bundle": [7]}).write_parquet(folder / "b.parquet")
+    message = "b.parquet: has the columns user String, bundle Int64, and a.parquet has user String, bundle String"
+    with pytest.raises(InputError, match=message):
+        import_tables(**tables | {"user_bundle": folder})
+
+
 def test_a_truncated_parquet_file_is_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:
     whole = tables["bundle_item"].read_bytes()
     for cut in (4, len(whole) // 2, len(whole) - 1):

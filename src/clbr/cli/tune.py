@@ -64,6 +64,8 @@ def tune(
 
 
 def _next_command(data: str, record: "StudyRecord", preset: Path) -> str:
+    from clbr.files import local_folder
+
     strategy = "" if record.paradigm == "original" else f" --paradigm {record.paradigm}"
     settings = f"--model {record.model}{strategy} --seed {record.seed} --preset {preset}"
-    return f"next: clbr train {data} {settings} --out RUN"
+    return f"next: clbr train {local_folder(data, 'data')} {settings} --out RUN"

@@ -104,8 +104,17 @@ def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
 
 def _read_parquet(name: str, path: Path, columns: Mapping[str, str]) -> Table:
     """Read a Parquet file, or a folder of Parquet files with the same columns."""
+    files = parquet_files(path)
     try:
-        frame = pl.concat([scan_parquet(file) for file in parquet_files(path)]).collect()
+        scans = [scan_parquet(file) for file in files]
+        schemas = [scan.collect_schema() for scan in scans]
+        for file, schema in zip(files, schemas, strict=True):
+            if schema != schemas[0]:
+                found, first = (
+                    ", ".join(f"{column} {kind}" for column, kind in s.items()) for s in (schema, schemas[0])
+                )
+                raise InputError(f"{file}: has the columns {found}, and {files[0].name} has {first}; expected the same")
+        frame = pl.concat(scans).collect()
     except UNREADABLE as error:
         raise broken_parquet(path, error) from None
     return Table(name, str(path), "parquet", nw.from_native(frame), columns)
