@@ -100,7 +100,7 @@ def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any) -> None:
     """Make the first two steps of an epoch."""
     import torch
 
-    from clbr.models.base import Batch
+    from clbr.models.embeddings import Batch
     from clbr.rng import generator, torch_generator
 
     noise = torch_generator(0, "epoch")

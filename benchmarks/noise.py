@@ -18,7 +18,8 @@ from clbr.counterfactual.noise import bound_factor, noise
 from clbr.counterfactual.strategy import draw_views, make_sampler
 from clbr.data.folder import save
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import find_model
 from clbr.rng import generator
 from clbr.simulation.generate import simulate

@@ -30,7 +30,8 @@ from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.evaluation.significance import compare
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.simulation.generate import simulate

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from clbr.data.dataset import BundleDataset
-from clbr.models.base import Triples
+from clbr.models.embeddings import Triples
 
 Vectors = list[tuple[Tensor, Tensor]]
 """User vectors and bundle vectors of each level of a model."""

@@ -27,8 +27,9 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.folder import load
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Model, Triples
+from clbr.models.base import Model
 from clbr.models.crosscbr import CrossCBRConfig
+from clbr.models.embeddings import Batch, Triples
 from clbr.models.layers import grow, unit_rows
 from clbr.models.objectives import level_contrast, softmax_loss
 from clbr.models.registry import make_model

@@ -17,7 +17,7 @@ import torch
 
 import reference
 from clbr.data.dataset import BundleDataset
-from clbr.models.base import Triples
+from clbr.models.embeddings import Triples
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
 from clbr.training.batches import Positives

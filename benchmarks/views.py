@@ -21,7 +21,8 @@ from clbr.counterfactual.samplers import Heuristic
 from clbr.counterfactual.strategy import CLBR, draw_views, make_sampler
 from clbr.data.dataset import BundleDataset
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import find_model, make_model
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate

@@ -8,7 +8,8 @@ import pytest
 
 MODEL = '''
 import torch
-from clbr.models.base import COMMON_SPACE, ClosedForm, Embeddings, Encoder, Level, ModelConfig, VectorScorer
+from clbr.models.base import COMMON_SPACE, ClosedForm, Encoder, ModelConfig, VectorScorer
+from clbr.models.embeddings import Embeddings, Level
 from clbr.config import Config
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from clbr.inference.export import export
     from clbr.inference.fit import fit
     from clbr.inference.recommender import Recommender, load_recommender
-    from clbr.models.base import Embeddings, Encoder, Level, Model, ModelConfig, Scorer
+    from clbr.models.base import Encoder, Model, ModelConfig, Scorer
+    from clbr.models.embeddings import Embeddings, Level
     from clbr.models.registry import register
     from clbr.simulation.generate import simulate
     from clbr.simulation.world import World
@@ -47,11 +48,11 @@ _MODULES = {
     "BundleGraph": "graph.graph",
     "DataWarning": "data.checks",
     "EdgeEdits": "graph.edits",
-    "Embeddings": "models.base",
+    "Embeddings": "models.embeddings",
     "Encoder": "models.base",
     "Evaluation": "evaluation.protocol",
     "InputError": "errors",
-    "Level": "models.base",
+    "Level": "models.embeddings",
     "Model": "models.base",
     "ModelConfig": "models.base",
     "Nodes": "data.dataset",

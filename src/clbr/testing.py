@@ -21,7 +21,8 @@ from clbr.data.dataset import BundleDataset, Nodes
 from clbr.data.pairs import Ids, Pairs, Relation
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import SIDES, Batch, ClosedForm, Embeddings, Encoder, Model
+from clbr.models.base import ClosedForm, Encoder, Model
+from clbr.models.embeddings import SIDES, Batch, Embeddings
 from clbr.models.registry import baseline_scorer
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate

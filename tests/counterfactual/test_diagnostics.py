@@ -4,7 +4,8 @@ import torch
 from clbr import World
 from clbr.counterfactual.diagnostics import measure
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import Encoder, ModelConfig
+from clbr.models.embeddings import Embeddings, Level
 from clbr.rng import torch_generator
 
 

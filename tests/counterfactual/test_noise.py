@@ -13,7 +13,7 @@ from clbr.data.pairs import Pairs, Relation
 from clbr.errors import InputError
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Embeddings, Level
+from clbr.models.embeddings import Embeddings, Level
 
 
 class Table:

@@ -19,7 +19,7 @@ from clbr.errors import InputError
 from clbr.graph import kernels
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Embeddings, Level
+from clbr.models.embeddings import Embeddings, Level
 
 RATIOS: dict[Relation, float] = {"ub": 0.2, "ui": 0.1, "bi": 0.3}
 HALF: dict[Relation, float] = {"ub": 0.5, "ui": 0.5, "bi": 0.5}

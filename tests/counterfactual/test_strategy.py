@@ -17,7 +17,8 @@ from clbr.counterfactual.strategy import CASR, CLBR, STRATEGIES, Original, Prepa
 from clbr.counterfactual.views import read_views
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Embeddings, Encoder, Triples
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Batch, Embeddings, Triples
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
 from clbr.training.batches import view_batches

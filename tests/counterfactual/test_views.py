@@ -9,7 +9,7 @@ from clbr.counterfactual.samplers import Record
 from clbr.counterfactual.views import extremes, mean_pass_rates, read_run_views, read_views, summarise, write_views
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Level
+from clbr.models.embeddings import Embeddings, Level
 from conftest import make_dataset
 
 

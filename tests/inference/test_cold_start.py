@@ -6,8 +6,8 @@ from clbr import Recommender, World
 from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.cold_start import COLD_BUNDLE_SHARE, fill_cold_start, nearest_warm_bundles
-from clbr.models.base import Embeddings, Level
 from clbr.models.crosscbr import CrossCBR
+from clbr.models.embeddings import Embeddings, Level
 from clbr.models.rgcn import RGCN
 
 

@@ -9,8 +9,8 @@ from clbr import BundleDataset, Nodes, World
 from clbr.data.pairs import incidence
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.models import bundlegt
-from clbr.models.base import Batch, Triples
 from clbr.models.bundlegt import Attention, BundleGT, Sequences
+from clbr.models.embeddings import Batch, Triples
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
 from conftest import make_dataset

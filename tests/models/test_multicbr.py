@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from clbr import BundleDataset, InputError, Nodes
 from clbr.data.pairs import incidence
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, Triples
+from clbr.models.embeddings import Batch, Triples
 from clbr.models.multicbr import MultiCBR, MultiCBRConfig
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator

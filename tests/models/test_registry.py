@@ -14,8 +14,9 @@ from clbr.config import Config
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, Level, ModelConfig
+from clbr.models.base import COMMON_SPACE, Encoder, ModelConfig
 from clbr.models.bprmf import BPRMF
+from clbr.models.embeddings import Embeddings, Level
 from clbr.models.registry import MODELS, build_model, find_model, make_model, register
 from clbr.rng import torch_generator
 from conftest import make_dataset

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Batch, Embeddings, Triples
+from clbr.models.embeddings import Batch, Embeddings, Triples
 from clbr.models.trilevel import TriLevel, TriLevelConfig
 
 

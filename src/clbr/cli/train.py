@@ -105,21 +105,23 @@ def _print_result(
     """Print the best value on validation, beside that of the best baseline, and what to type next."""
     from clbr.cli import show
     from clbr.evaluation.baselines import best_baseline
-    from clbr.training.run_folder import read_dataset
+    from clbr.training.run_folder import best_epoch, read_dataset
 
     metric, result = config.train.metric, "not evaluated on validation yet"
-    if counters.best_epoch:
-        result = f"best {metric} on validation {100 * counters.best:.2f} at epoch {counters.best_epoch}"
+    best = best_epoch(folder, config)
+    reached = best["validation"][metric] if best else 0.0
+    if best:
+        result = f"best {metric} on validation {100 * reached:.2f} at epoch {counters.best_epoch}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}", err=err)
     if stopped:
         typer.echo(f"resume: clbr train --resume {folder}", err=err)
         return
-    if counters.best_epoch:
+    if best:
         with show.progress("computing the baselines", None):
             ks, users = [int(metric.partition("@")[2])], config.train.validation_users
             dataset = read_dataset(folder, config, data)
             baseline = best_baseline(dataset, split="validation", ks=ks, metric=metric, max_users=users)
-        typer.echo("\n".join([baseline.verdict(config.model, {metric: counters.best}), *baseline.notes]), err=err)
+        typer.echo("\n".join([baseline.verdict(config.model, {metric: reached}), *baseline.notes]), err=err)
     typer.echo(f"next: clbr evaluate {folder}", err=err)
     if counters.best_epoch == config.train.epochs > 1:
         typer.echo(

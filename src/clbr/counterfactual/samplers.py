@@ -21,7 +21,7 @@ from clbr.errors import InputError
 from clbr.graph import kernels
 from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings
+from clbr.models.embeddings import Embeddings
 
 ROUND_PAIRS = 1 << 17
 """Approximate number of pairs scored at once: enough to use all cores, few enough to fit into the cache."""

@@ -21,7 +21,8 @@ from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Batch, Embeddings, Encoder, Model, SearchSpace, Triples
+from clbr.models.base import Encoder, Model, SearchSpace
+from clbr.models.embeddings import Batch, Embeddings, Triples
 from clbr.rng import generator, torch_generator
 
 Losses = Callable[[Batch], dict[str, Tensor]]

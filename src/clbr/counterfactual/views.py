@@ -19,7 +19,7 @@ from clbr.errors import InputError
 from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Embeddings
+from clbr.models.embeddings import Embeddings
 
 PAIRS, RECORDS = "views.safetensors", "views.json"
 NO_PAIRS = np.empty((0, 2), np.int32)

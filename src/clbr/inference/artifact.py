@@ -36,7 +36,8 @@ from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.answers import Node
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.index import BundleIndex, file_checksum, open_index
-from clbr.models.base import Embeddings, Encoder, Level, Model, Scorer, VectorScorer
+from clbr.models.base import Encoder, Model, Scorer, VectorScorer
+from clbr.models.embeddings import Embeddings, Level
 from clbr.models.registry import build_model, find_model
 
 LAYOUT = 2

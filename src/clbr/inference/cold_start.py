@@ -4,7 +4,8 @@ A user without bundles has an informative vector at the item level, but none at 
 the mean of all warm users, so that overall popularity is kept. A bundle that nobody chose gets a share of the vector of
 the warm bundle with the most similar contents, or the mean if it shares no item with one. The whole vector would rank
 it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes with no other:
-it gets the whole vector, so a question about it means "as if it were equally well known".
+it gets the whole vector, so a question about it means "as if it were equally well known". A model that calibrates the
+scores of cold bundles (clbr/models/cold.py) keeps their vectors.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from torch import Tensor
 
 from clbr.data.pairs import Relation, incidence
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import Embeddings, Encoder, Level
+from clbr.models.base import Encoder
+from clbr.models.cold import COLD_LEVEL
+from clbr.models.embeddings import Embeddings, Level
 
 FillBundles = Callable[[Tensor, Tensor, BundleGraph], Tensor]
 """(vectors, which of them are warm, graph) -> vectors with those of cold bundles filled in."""
@@ -29,16 +32,15 @@ COLD_BUNDLE_SHARE = 0.6
 def encode_filled(model: Encoder, graph: BundleGraph) -> Embeddings:
     """The model's vectors on a graph, with those of cold-start nodes filled in."""
     with torch.no_grad():
-        return fill_cold_start(type(model), model.encode(graph), graph)
+        return fill_cold_start(type(model), model.calibrated(model.encode(graph), graph), graph)
 
 
 def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
     """Replace the vectors of cold-start nodes, level by level; those of warm nodes stay."""
     users, bundles = _warm_nodes(model, embeddings, graph)
+    fill = _fill_unseen if COLD_LEVEL in embeddings.levels else fill_bundles
     levels = {
-        name: Level(
-            _fill_mean(level.users, users[name]), fill_bundles(level.bundles, bundles[name], graph), level.items
-        )
+        name: Level(_fill_mean(level.users, users[name]), fill(level.bundles, bundles[name], graph), level.items)
         for name, level in embeddings.levels.items()
     }
     return Embeddings(levels)
@@ -49,11 +51,12 @@ def user_scores(
 ) -> Tensor:
     """A user's scores of all bundles, with the vectors of cold-start nodes filled in; bundles by `fill`."""
     parts, tables = [], []
+    fill = _fill_unseen if COLD_LEVEL in embeddings.levels else fill or fill_bundles
     warm_users, warm_bundles = _warm_nodes(model, embeddings, graph)
     for name, level in embeddings.levels.items():
         warm = warm_users[name]
         parts.append(level.users[user] if warm[user] or not warm.any() else _mean(level.users, warm))
-        tables.append((fill or fill_bundles)(level.bundles, warm_bundles[name], graph))
+        tables.append(fill(level.bundles, warm_bundles[name], graph))
     return torch.cat(tables, 1) @ torch.cat(parts)
 
 
@@ -97,6 +100,15 @@ def fill_bundles(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
     unseen = len(vectors) - 1
     share = torch.from_numpy(np.where(cold == unseen, 1.0, COLD_BUNDLE_SHARE).astype(np.float32))
     filled[torch.from_numpy(cold)] = share[:, None] * vectors[torch.from_numpy(nearest)]
+    return filled
+
+
+def _fill_unseen(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
+    """Replace the vector of the unseen bundle alone: those of cold bundles are calibrated."""
+    if warm[-1]:
+        return vectors
+    filled = vectors.clone()
+    filled[-1] = fill_bundles(vectors, warm, graph)[-1]
     return filled
 
 

@@ -22,7 +22,8 @@ from clbr.inference.reencoder import Reencoder
 from clbr.inference.stopping import check_stop
 from clbr.inference.subset_search import greedy_subset, smallest_subset
 from clbr.inference.whatif import State, factual_state, list_length
-from clbr.models.base import Encoder, Level
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Level
 
 BUDGET = 100
 """Sets of edits that are tried at most."""

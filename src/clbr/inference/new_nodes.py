@@ -11,7 +11,8 @@ from clbr.data.pairs import Kind, Relation
 from clbr.errors import UnsupportedError
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import KINDS, Artifact
-from clbr.models.base import Batch, Encoder, Model
+from clbr.models.base import Encoder, Model
+from clbr.models.embeddings import Batch
 from clbr.models.registry import build_model
 from clbr.rng import generator, torch_generator
 from clbr.training.batches import Positives

@@ -20,7 +20,8 @@ from clbr.graph.graph import BundleGraph, Edges, power
 from clbr.graph.operators import Matrix, Operator, Pattern
 from clbr.inference.changed_rows import NO_ROWS, ChangedRows, Known, Rows, dense
 from clbr.inference.cold_start import fill_bundles, user_scores
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 
 NO_EDITS, NO_PAIRS = EdgeEdits(), np.empty((0, 2), np.int32)
 
@@ -179,7 +180,8 @@ class Reencoder:
         with torch.no_grad():
             levels = self.model.encode(self.graph.replaced(**{**self._unedited, **edited})).levels
         whole = {name: replace(level, bundles=dense(level.bundles)) for name, level in levels.items()}
-        return self.graph.replaced(**edited), Embeddings(whole)
+        graph = self.graph.replaced(**edited)
+        return graph, self.model.calibrated(Embeddings(whole), graph)
 
     def user_scores(self, edits: EdgeEdits, user: int) -> tuple[BundleGraph, Tensor]:
         """The edited graph and a user's scores of all bundles on it."""

@@ -24,7 +24,8 @@ from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.stopping import check_stop
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 
 BLOCK = 1024
 """Users whose scores are held at once."""

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, final
 
 import torch
@@ -13,7 +12,9 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
+from clbr.models.cold import NEUTRAL, calibrate_cold, calibration_users, fit_calibration
 from clbr.models.columns import add_up, own_columns
+from clbr.models.embeddings import Batch, Embeddings
 from clbr.models.objectives import TopK, bpr, softmax_loss
 
 SearchSpace = dict[str, list[Any]]
@@ -28,6 +29,8 @@ COMMON_SPACE: SearchSpace = {
 }
 """The search space that all models trained by gradient steps share."""
 
+BLOCK = 128
+"""Users scored at once for the calibration."""
 DROPOUT_VALUES = [0.0, 0.1, 0.2, 0.3, 0.5]
 """Dropout rates that a search tries."""
 
@@ -38,88 +41,6 @@ class Scorer(ABC):
     @abstractmethod
     def scores(self, users: Tensor) -> Tensor:
         """Return an (n, bundles) float32 tensor for n user indices. Training pairs are scored like all others."""
-
-
-@dataclass(frozen=True)
-class Triples:
-    """Training examples of one relation: (n,) users, (n,) positives, (n, k) sampled negatives."""
-
-    users: Tensor
-    positives: Tensor
-    negatives: Tensor
-    known: Tensor | None = None
-    """All training pairs of these users, (m, 2), sorted; for objectives that compare with all bundles."""
-    sample: Tensor | None = None
-    """The bundles to compare with, (parts, n): the users in equal parts, each with sorted bundles; None: all."""
-
-    def to(self, device: torch.device) -> "Triples":
-        """Return the triples on a device."""
-        known, sample = (None if x is None else x.to(device) for x in (self.known, self.sample))
-        return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known, sample)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Training examples of one step: user-bundle triples and, for models with an item task, user-item triples."""
-
-    ub: Triples
-    ui: Triples | None = None
-
-    def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device."""
-        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None)
-
-
-@dataclass(frozen=True)
-class Level:
-    """The embeddings of one level of a model. `items` is None where the level has no items."""
-
-    users: Tensor  # (U, d)
-    bundles: Tensor  # (B, d)
-    items: Tensor | None = None  # (I, d)
-
-    def side(self, kind: Literal["users", "bundles", "items"]) -> Tensor | None:
-        """Return the embeddings of one kind of node."""
-        vectors: Tensor | None = getattr(self, kind)
-        return vectors
-
-
-SIDES: dict[Relation, tuple[Literal["users", "bundles", "items"], Literal["users", "bundles", "items"]]] = {
-    "ub": ("users", "bundles"),
-    "ui": ("users", "items"),
-    "bi": ("bundles", "items"),
-}
-
-
-@dataclass(frozen=True)
-class Embeddings:
-    """The embeddings of a model by level. The score of a pair is the sum of the inner products of all levels."""
-
-    levels: dict[str, Level]
-
-    def both_sides(self, relation: Relation) -> list[tuple[Tensor, Tensor]]:
-        """Return the left and right embeddings of a relation, for the levels that have both (some have no items)."""
-        one, other = SIDES[relation]
-        sides = [(level.side(one), level.side(other)) for level in self.levels.values()]
-        return [(left, right) for left, right in sides if left is not None and right is not None]
-
-    def relevance(self, relation: Relation, left: Tensor, right: Tensor) -> Tensor:
-        """Score (n,) left nodes against (n, k) right nodes: (n, k), over the levels that have both sides."""
-        scores = []
-        for lefts, rights in self.both_sides(relation):
-            mine = lefts.index_select(0, left)[:, None]  # (n, 1, d)
-            scores.append((mine * rights.index_select(0, right.flatten()).view(*right.shape, -1)).sum(-1))
-        return add_up(torch.stack(scores).sum(0))
-
-    def task_scores(self, relation: Relation, triples: Triples) -> tuple[Tensor, Tensor]:
-        """Return the scores of the positives, (n, 1), and of the negatives, (n, k)."""
-        right = torch.cat([triples.positives[:, None], triples.negatives], dim=1)
-        scores = self.relevance(relation, triples.users, right)
-        return scores[:, :1], scores[:, 1:]
-
-    def joined(self, kind: Literal["users", "bundles"]) -> Tensor:
-        """Return the embeddings of all levels, concatenated: one row per node."""
-        return torch.cat([getattr(level, kind) for level in self.levels.values()], dim=1)
 
 
 class VectorScorer(Scorer):
@@ -160,6 +81,9 @@ class EncoderConfig(ModelConfig):
     )
     top_k: int = Field(20, ge=1, description="slk: the K whose top K counts more")
     top_k_temperature: float = Field(1.0, gt=0, description="slk: how far around the K-th score a pair counts")
+    calibrate_cold: bool = Field(
+        False, description="fit to validation how bundles that nobody chose compare; by the data if left out"
+    )
 
 
 class Model(nn.Module, ABC):
@@ -222,6 +146,9 @@ class Model(nn.Module, ABC):
     def losses(self, graph: BundleGraph, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """Return the terms of the training loss by name. Their sum is minimised."""
 
+    def calibrate(self, graph: BundleGraph, dataset: BundleDataset) -> None:
+        """Fit numbers that no loss can teach to the validation pairs. It is called before each validation."""
+
     @abstractmethod
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return the scorer of the current parameters on a graph."""
@@ -265,6 +192,13 @@ class ClosedForm(Model):
 class Encoder(Model):
     """A model that computes embeddings from a graph. Counterfactual views, what-if and explanations need one."""
 
+    calibration: Tensor
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        if isinstance(config, EncoderConfig) and config.calibrate_cold:
+            self.register_buffer("calibration", torch.tensor(NEUTRAL))
+
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """Return the relations that define a node at this level. A node with no edge in any of them is cold here."""
@@ -294,7 +228,25 @@ class Encoder(Model):
         """Encode the graph and return the task losses."""
         return self.task_losses(self.encode(self.batch_graph(graph, batch), generator), batch)
 
+    @property
+    def calibrates(self) -> bool:
+        """Whether the scores of cold bundles are calibrated."""
+        return isinstance(self.config, EncoderConfig) and self.config.calibrate_cold
+
+    def calibrate(self, graph: BundleGraph, dataset: BundleDataset) -> None:
+        """Fit how cold bundles compare with the others (cold.py), if the settings say so."""
+        if not self.calibrates or not len(dataset.validation):
+            return
+        self.calibration.copy_(torch.tensor(NEUTRAL))
+        users, scorer = calibration_users(dataset.validation, graph.bundles), self.scorer(graph)
+        scores = torch.cat([scorer.scores(part).cpu() for part in torch.split(torch.from_numpy(users), BLOCK)])
+        self.calibration.copy_(fit_calibration(scores, users, graph, dataset.validation))
+
+    def calibrated(self, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
+        """Return the embeddings on a graph with the scores of cold bundles calibrated, if the settings say so."""
+        return calibrate_cold(embeddings, graph, self.calibration) if self.calibrates else embeddings
+
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""
         with torch.no_grad():
-            return VectorScorer.of(self.encode(graph))
+            return VectorScorer.of(self.calibrated(self.encode(graph), graph))

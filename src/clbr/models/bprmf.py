@@ -7,7 +7,8 @@ from torch import nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder, EncoderConfig, Level
+from clbr.models.base import Encoder, EncoderConfig
+from clbr.models.embeddings import Embeddings, Level
 
 
 class BPRMFConfig(EncoderConfig):

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Embeddings, Level
 
 BLOCK = 1 << 12
 """Tokens processed at once: few enough that their vectors stay in the cache."""

@@ -14,16 +14,8 @@ from torch.nn.functional import leaky_relu
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import (
-    COMMON_SPACE,
-    DROPOUT_VALUES,
-    Batch,
-    Embeddings,
-    Encoder,
-    EncoderConfig,
-    Level,
-    SearchSpace,
-)
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Batch, Embeddings, Level
 from clbr.models.layers import dropout
 from clbr.models.objectives import bpr
 from clbr.models.rgcn import Nodes, RelationalLayer

@@ -13,16 +13,8 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import (
-    COMMON_SPACE,
-    DROPOUT_VALUES,
-    Batch,
-    Embeddings,
-    Encoder,
-    EncoderConfig,
-    Level,
-    SearchSpace,
-)
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Batch, Embeddings, Level
 from clbr.models.layers import directed_edge_dropout, dropout, propagate
 from clbr.models.objectives import level_contrast
 

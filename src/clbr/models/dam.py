@@ -15,16 +15,8 @@ from torch.nn.functional import relu
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import (
-    COMMON_SPACE,
-    DROPOUT_VALUES,
-    Batch,
-    Model,
-    ModelConfig,
-    Scorer,
-    SearchSpace,
-    Triples,
-)
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Model, ModelConfig, Scorer, SearchSpace
+from clbr.models.embeddings import Batch, Triples
 from clbr.models.layers import dropout
 from clbr.models.objectives import bpr
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import COMMON_SPACE, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Embeddings, Level
 
 
 class LightGCNConfig(EncoderConfig):

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Batch, Embeddings, Level
 from clbr.models.layers import add_noise, unit_rows
 from clbr.models.objectives import level_contrast
 

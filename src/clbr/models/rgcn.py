@@ -15,7 +15,8 @@ from torch.nn.functional import relu
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.graph.operators import Matrix
-from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Embeddings, Encoder, EncoderConfig, Level, SearchSpace
+from clbr.models.base import COMMON_SPACE, DROPOUT_VALUES, Encoder, EncoderConfig, SearchSpace
+from clbr.models.embeddings import Embeddings, Level
 from clbr.models.layers import dropout
 
 Nodes = tuple[Tensor, Tensor, Tensor]

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import COMMON_SPACE, Batch, Embeddings, Encoder, EncoderConfig, Level, Objective, SearchSpace
+from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, Objective, SearchSpace
+from clbr.models.embeddings import Batch, Embeddings, Level
 from clbr.models.layers import directed_edge_dropout, propagate
 from clbr.models.objectives import level_contrast
 

@@ -11,7 +11,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, contains, encode, incidence, row_pointers
 from clbr.evaluation.ranking import top
 from clbr.graph.graph import Edges
-from clbr.models.base import Triples
+from clbr.models.embeddings import Triples
 
 Ids = NDArray[np.int64]
 BLOCK = 512

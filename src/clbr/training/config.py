@@ -16,12 +16,15 @@ from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.graph.edits import without_effect
 from clbr.models.base import ClosedForm, Encoder
+from clbr.models.cold import cold_share
 from clbr.models.registry import find_model
 
 NO_PRESET = "none"
 PAPER_CONSTRAINT = "adaptive"
 STEPS, SMALLEST_BATCH = 16, 256
 """Where the batch size follows from the data, an epoch has about so many steps, and a batch at least so many pairs."""
+CALIBRATED_SHARE = 0.1
+"""Share of the validation pairs from which on cold bundles are calibrated, unless a setting says otherwise."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -122,9 +125,10 @@ def compose(
     preset_views = base.views if strategy.config_class and of_casr == (paradigm == "casr") else {}
     settings, train, views = _sort_settings(preset_views | (changes or {}), model, strategy)
     config: dict[str, Any] = {"data": data, "model": model, "seed": seed, "paradigm": paradigm}
-    checked = model_class.config_class.make(base.settings | settings, f"settings of {model}")
-    config["settings"] = checked.model_dump(mode="json")
     by_data = dict(by_data or {})
+    model_by_data = {key: by_data.pop(key) for key in [*by_data] if key in model_class.config_class.model_fields}
+    checked = model_class.config_class.make(model_by_data | base.settings | settings, f"settings of {model}")
+    config["settings"] = checked.model_dump(mode="json")
     if name and not name.endswith(".toml") and "batch_size" in by_data:  # shipped: found with the fixed default
         by_data["batch_size"] = max(by_data["batch_size"], TrainConfig().batch_size)
     config["train"] = _make_train(by_data | base.train | train, model).model_dump(mode="json", exclude_none=True)
@@ -163,10 +167,18 @@ def _sort_settings(
 
 
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
-    """Return the training settings whose defaults depend on a data set."""
-    if issubclass(find_model(model), ClosedForm):
+    """Return the settings whose defaults depend on a data set: the batch size, and whether cold bundles are calibrated.
+
+    They are where bundles that nobody chose in training have a tenth of the validation pairs or more.
+    """
+    found = find_model(model)
+    if issubclass(found, ClosedForm):
         return {}
-    return {"batch_size": default_batch_size(len(dataset.train))}
+    settings: dict[str, Any] = {"batch_size": default_batch_size(len(dataset.train))}
+    if "calibrate_cold" in found.config_class.model_fields:
+        share = cold_share(dataset.train, dataset.validation, len(dataset.bundles))
+        settings["calibrate_cold"] = share >= CALIBRATED_SHARE
+    return settings
 
 
 def default_batch_size(pairs: int) -> int:

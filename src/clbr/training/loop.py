@@ -1,7 +1,7 @@
 """The training loop. It is the same for all models and strategies."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import repeat
 from time import perf_counter
 
@@ -15,12 +15,15 @@ from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Batch, ClosedForm, Model
+from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.columns import add_up, cut
+from clbr.models.embeddings import Batch
 from clbr.rng import generator, torch_generator
 from clbr.training.batches import HardNegatives, Positives
 from clbr.training.config import TrainConfig
 
+WARM = "warm "
+"""Precedes the metric on the validation pairs of bundles with training pairs, in `Epoch.validation`."""
 OnStep = Callable[[int, int], None]
 """Called after each step with the step's number and the number of steps in an epoch."""
 
@@ -34,6 +37,11 @@ class Epoch:
     validation: dict[str, float]
     seconds: float
     measures: dict[str, float]
+
+
+def selecting_value(validation: Mapping[str, float], metric: str) -> float:
+    """Return the value that selects the best epoch: the metric, on the pairs of warm bundles if these are apart."""
+    return validation.get(WARM + metric, validation[metric])
 
 
 def train(
@@ -63,6 +71,7 @@ def train(
     item_positives = Positives(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # built when first needed
     steps = -(-len(positives) // config.batch_size)  # rounded up
+    warm = _warm_validation(model, dataset)
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
@@ -82,7 +91,7 @@ def train(
                 raise InputError(f"the loss is {loss.item()} at {where}; {remedy}")
             on_step(step, steps)
         evaluated = epoch % config.evaluate_every == 0 or epoch == config.epochs
-        validation = _validate(model, graph, dataset, config, masked) if evaluated else {}
+        validation = _validate(model, graph, dataset, config, masked, warm) if evaluated else {}
         measures = strategy.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, validation, perf_counter() - start, measures)
@@ -132,13 +141,35 @@ def _solve(
     yield Epoch(1, {}, validation, perf_counter() - start, {})
 
 
+def _warm_validation(model: Model, dataset: BundleDataset) -> BundleDataset | None:
+    """Return the data set with the validation pairs of warm bundles only; None if all pairs select the epoch.
+
+    Pairs of cold bundles calibrate a model, and a few popular ones hold most of them: they would select an epoch by
+    chance. They select it if there are no others.
+    """
+    if not isinstance(model, Encoder) or not model.calibrates:
+        return None
+    warm = dataset.popularity[dataset.validation[:, 1]] > 0
+    return replace(dataset, validation=dataset.validation[warm]) if warm.any() and not warm.all() else None
+
+
 def _validate(
-    model: Model, graph: BundleGraph, dataset: BundleDataset, config: TrainConfig, masked: Pairs | None
+    model: Model,
+    graph: BundleGraph,
+    dataset: BundleDataset,
+    config: TrainConfig,
+    masked: Pairs | None,
+    warm: BundleDataset | None = None,
 ) -> dict[str, float]:
     """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
     k = int(config.metric.split("@")[1])
+    model.calibrate(graph, dataset)
     scorer, users = model.scorer(graph), config.validation_users
-    return evaluate(scorer, dataset, split="validation", ks={20, 40, k}, masked=masked, max_users=users).means
+    means = evaluate(scorer, dataset, split="validation", ks={20, 40, k}, masked=masked, max_users=users).means
+    if warm is not None:
+        apart = evaluate(scorer, warm, split="validation", ks=[k], masked=masked, max_users=users)
+        means[WARM + config.metric] = apart[config.metric]
+    return means
 
 
 def make_optimizer(model: Model, config: TrainConfig) -> torch.optim.Optimizer:

@@ -17,13 +17,13 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.files import LOCK, is_partial, lock, read_bytes, remove_partial_files, write_atomic
-from clbr.models.base import Embeddings
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import find_model, make_model
 from clbr.rng import torch_generator
 from clbr.training.batches import view_batches
 from clbr.training.config import RunConfig, TrainConfig
 from clbr.training.distributed import from_first, in_any, is_first, require_equal
-from clbr.training.loop import Epoch, make_optimizer, train
+from clbr.training.loop import Epoch, make_optimizer, selecting_value, train
 from clbr.training.run_folder import (
     BEST,
     CONFIG,
@@ -69,9 +69,10 @@ class Counters:
         if not epoch.validation:
             return False
         self.checks += 1
-        if epoch.validation[metric] <= self.best:
+        value = selecting_value(epoch.validation, metric)
+        if value <= self.best:
             return False
-        self.best, self.best_epoch, self.checks = epoch.validation[metric], epoch.number, 0
+        self.best, self.best_epoch, self.checks = value, epoch.number, 0
         return True
 
     def finished(self, config: TrainConfig) -> bool:

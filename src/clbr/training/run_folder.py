@@ -15,11 +15,13 @@ from clbr.errors import InputError
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.files import read_bytes, split_tensors, write_atomic
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder, Model, Scorer
+from clbr.models.base import Encoder, Model, Scorer
 from clbr.models.columns import ExchangeError
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import make_model
 from clbr.training.config import RunConfig
 from clbr.training.distributed import from_first, is_first
+from clbr.training.loop import selecting_value
 from clbr.training.tensors import read_tensors, stored_values, write_tensors
 
 CONFIG, ENVIRONMENT, METRICS = "config.toml", "environment.json", "metrics.jsonl"
@@ -87,7 +89,7 @@ def read_dataset(folder: Path, config: RunConfig, data: Path | None = None) -> B
 def best_epoch(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     """Return the metrics line of a run's best epoch on validation; None if it was not evaluated yet."""
     evaluated = [line for line in map(json.loads, read_metrics(folder)) if line["validation"]]
-    return max(evaluated, key=lambda line: line["validation"][config.train.metric], default=None)
+    return max(evaluated, key=lambda line: selecting_value(line["validation"], config.train.metric), default=None)
 
 
 def best_model(folder: Path, dataset: BundleDataset) -> Model:

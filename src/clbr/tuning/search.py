@@ -14,7 +14,7 @@ from clbr.errors import InputError, require
 from clbr.files import is_url
 from clbr.models.registry import make_model
 from clbr.rng import generator, torch_generator
-from clbr.training.loop import make_optimizer, train
+from clbr.training.loop import make_optimizer, selecting_value, train
 from clbr.training.processes import Engine, Task, TaskLink, TaskResult, check_workers
 from clbr.training.ray_cluster import LOCAL
 from clbr.training.ray_engine import check_folders, make_engine
@@ -238,7 +238,7 @@ def _train(
                 return
             counters.follow(epoch, settings.metric)
             if epoch.validation:
-                trial.report(epoch.validation[settings.metric], epoch.number)
+                trial.report(selecting_value(epoch.validation, settings.metric), epoch.number)
             if counters.finished(config.train):
                 break
             if epoch.validation and trial.should_prune():

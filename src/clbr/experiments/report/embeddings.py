@@ -18,7 +18,8 @@ from clbr.experiments.report.results import Group, Results
 from clbr.experiments.store import Store, read_arrays
 from clbr.files import write_atomic
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import Embeddings, Encoder
+from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 from clbr.models.registry import make_model
 from clbr.rng import generator
 from clbr.training.run_folder import BEST, read_model
