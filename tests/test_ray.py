@@ -22,6 +22,7 @@ from clbr.experiments.cell_run import run_cell
 from clbr.experiments.cells import VariantCell, expand
 from clbr.experiments.runner import CellEvent, run_cells
 from clbr.experiments.store import Store
+from clbr.inference import ray_lists
 from clbr.training import ray_cluster, ray_engine
 from clbr.training.processes import Engine, Task, TaskResult
 from clbr.training.ray_engine import RayEngine, check_folders, make_engine
@@ -173,6 +174,25 @@ def test_lists_of_everyone_are_those_of_one_process(
     code, out, err = run(*words, "--out", name, "--on", "ray", "--workers", "2")
     assert (code, out, err) == (0, f"{name}: 4,200 rows, 600 users\n", "")
     assert Path(name).read_bytes() == Path(f"here-{name}").read_bytes()
+
+
+class _Dies:
+    """A worker that is lost each time it ranks."""
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def __call__(self, table: object) -> None:
+        os._exit(1)
+
+
+def test_lists_whose_workers_are_always_lost_end_in_a_message(
+    run: Run, engine: Engine, artifact_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_lists, "RESTARTS", 1)
+    monkeypatch.setattr(ray_lists, "_Ranker", _Dies)
+    code, _, err = run("recommend", artifact_of("crosscbr"), "--all", "--out", "lost.parquet", "--on", "ray")
+    assert code == 2 and "error: the lists could not be computed:" in err and not Path("lost.parquet").exists()
 
 
 def test_lists_of_everyone_cannot_be_made_through_a_ray_client(run: Run, artifact_of: Callable[[str], Path]) -> None:

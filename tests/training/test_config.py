@@ -125,7 +125,7 @@ def test_a_batch_is_as_the_data_say_and_with_a_shipped_preset_never_smaller_than
 ) -> None:
     monkeypatch.chdir(tmp_path)
     by_data = defaults_by_data("crosscbr", tiny.dataset)
-    assert by_data == {"batch_size": 256} and defaults_by_data("ease", tiny.dataset) == {}
+    assert by_data == {"batch_size": 256, "calibrate_cold": False} and defaults_by_data("ease", tiny.dataset) == {}
     assert compose("x", "crosscbr", by_data=by_data).train.batch_size == 256
     assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
     assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048

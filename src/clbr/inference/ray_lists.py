@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 PART_USERS = 4096
 """Users that a worker gets at once, about: each such part is an object of Ray."""
+RESTARTS = 10
+"""How often a worker that was lost is started again, and its users are ranked again. Ray Data's own limit is none."""
 BLOCK = "_block"
 """Column with the number of the block, which is removed again."""
 
@@ -84,7 +87,10 @@ def _rank(
     context.execution_options.preserve_order = True
     pool = data.ActorPoolStrategy(size=min(workers, len(parts)))
     options = {"batch_size": None, "batch_format": "pyarrow", "compute": pool, "num_cpus": cpus}
-    ranked = data.from_arrow(tables).map_batches(_Ranker, fn_constructor_args=arguments, **options)
+    limits = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+    with catch_warnings():  # Ray 2.60 calls arguments of actors outdated, and has no others for restarts
+        simplefilter("ignore", ray.util.annotations.RayDeprecationWarning)
+        ranked = data.from_arrow(tables).map_batches(_Ranker, fn_constructor_args=arguments, **options, **limits)
     try:
         for batch in ranked.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
             frame = pl.DataFrame(pl.from_arrow(batch))

@@ -1,0 +1,190 @@
+"""Cold bundles: the calibration that makes the validation pairs most likely, and how it enters scores and training."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax
+
+import clbr
+from clbr.data.dataset import BundleDataset
+from clbr.evaluation.protocol import evaluate
+from clbr.graph.edits import EdgeEdits
+from clbr.graph.graph import BundleGraph, Edges
+from clbr.inference.export import run_artifact
+from clbr.inference.reencoder import Reencoder
+from clbr.models.cold import (
+    NEUTRAL,
+    RIDGE,
+    calibrate_cold,
+    calibration_users,
+    cold_bundles,
+    cold_share,
+    fit_calibration,
+)
+from clbr.models.embeddings import Embeddings, Level
+from clbr.models.registry import MODELS, make_model
+from clbr.rng import torch_generator
+from clbr.training.config import compose, defaults_by_data
+from clbr.training.loop import WARM, selecting_value
+from clbr.training.run import start
+from clbr.training.run_folder import best_model, best_scorer
+
+
+def pairs(*found: tuple[int, int]) -> np.ndarray:
+    return np.array(found, np.int32).reshape(-1, 2)
+
+
+def graph_of(train: np.ndarray, sizes: list[int], users: int) -> BundleGraph:
+    """Bundles with the first items, as many as `sizes` says."""
+    contents = pairs(*((bundle, item) for bundle, size in enumerate(sizes) for item in range(size)))
+    items = max(sizes)
+    return BundleGraph(
+        Edges(train, (users, len(sizes))), Edges(pairs(), (users, items)), Edges(contents, (len(sizes), items))
+    )
+
+
+def test_the_offset_gives_cold_bundles_of_one_size_their_share_of_the_held_out_pairs() -> None:
+    # User 0 has chosen bundle 0, so that bundles 1 and 2 are left of the warm ones; bundle 3 is cold. With scores of 0
+    # a share of a half needs e^x / (e^x + 2) = 1/2.
+    graph = graph_of(pairs((0, 0), (1, 1), (1, 2)), [1, 1, 1, 1], users=2)
+    found = fit_calibration(torch.zeros(1, 4), np.array([0]), graph, pairs((0, 1), (0, 3)))
+    assert found[1].item() == pytest.approx(math.log(2), abs=0.01) and found[2] == 0
+    assert found[0] == 1  # with scores of 0 the scale has no effect, and the ridge keeps it
+
+
+def test_the_size_weight_follows_the_sizes_of_chosen_cold_bundles() -> None:
+    # Bundles 1 (one item) and 2 (e items, rounded to 3) are cold: three of four cold pairs are of the larger one.
+    graph = graph_of(pairs((0, 0)), [1, 1, 3], users=9)
+    held_out = pairs(*((user, 2) for user in range(1, 7)), (7, 1), (8, 1))
+    found = fit_calibration(torch.zeros(8, 3), np.arange(1, 9), graph, held_out)
+    assert found[2].item() * math.log(3) == pytest.approx(math.log(3), abs=0.02)
+
+
+def test_the_fit_is_a_maximum_of_the_likelihood() -> None:
+    random = np.random.default_rng(0)
+    users, bundles, cold = 40, 30, 12
+    train = np.argwhere(random.random((users, bundles - cold)) < 0.3).astype(np.int32)
+    train = np.unique(np.concatenate([train, np.stack([np.arange(18) % users, np.arange(18)], 1)]), axis=0)
+    graph = graph_of(train.astype(np.int32), random.integers(1, 20, bundles).tolist(), users)
+    held_out = np.stack([np.repeat(np.arange(users), 3), random.integers(0, bundles, 3 * users)], 1).astype(np.int32)
+    chosen = {tuple(pair) for pair in train.tolist()}
+    held_out = np.array([pair for pair in np.unique(held_out, axis=0).tolist() if tuple(pair) not in chosen], np.int32)
+    scores = torch.from_numpy(random.normal(size=(users, bundles))).float()
+    found = fit_calibration(scores, np.arange(users), graph, held_out).double().numpy()
+
+    def loss(numbers: np.ndarray) -> float:
+        table = scores.double().numpy().copy()
+        sizes = np.log(graph.bi.left_degrees.numpy().clip(1))
+        is_cold = cold_bundles(graph).numpy()
+        table[:, is_cold] = numbers[0] * table[:, is_cold] + numbers[1] + numbers[2] * sizes[is_cold]
+        table[train[:, 0], train[:, 1]] = -np.inf
+        likelihood = log_softmax(table, axis=1)[held_out[:, 0], held_out[:, 1]].mean()
+        return float(RIDGE * ((numbers - NEUTRAL) ** 2).sum() - likelihood)
+
+    assert found[0] >= 0
+    for step in np.eye(3) * 0.05:
+        assert loss(found) <= loss(found + step) and (loss(found) <= loss(found - step) or found[0] < 0.05)
+
+
+def test_without_cold_bundles_or_held_out_pairs_nothing_is_changed() -> None:
+    warm = graph_of(pairs((0, 0), (0, 1)), [1, 2], users=2)
+    assert fit_calibration(torch.zeros(1, 2), np.array([1]), warm, pairs((1, 0))).tolist() == [*NEUTRAL]
+    some = graph_of(pairs((0, 0)), [1, 2], users=2)
+    assert fit_calibration(torch.zeros(1, 2), np.array([1]), some, pairs((0, 1))).tolist() == [*NEUTRAL]
+
+
+def test_a_fit_stays_finite_where_all_held_out_pairs_are_cold() -> None:
+    graph = graph_of(pairs((0, 0)), [1, 2], users=3)
+    found = fit_calibration(torch.zeros(2, 2), np.array([1, 2]), graph, pairs((1, 1), (2, 1)))
+    assert found.isfinite().all() and found[1] > 2
+
+
+def test_calibrated_scores_are_scaled_and_shifted_for_cold_bundles_alone() -> None:
+    graph = graph_of(pairs((0, 0)), [1, 4], users=2)
+    vectors = Embeddings({"one": Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))})
+    calibrated = calibrate_cold(vectors, graph, torch.tensor([2.0, -1.0, 0.5]))
+    scores = calibrated.joined("users") @ calibrated.joined("bundles").T
+    added = -1 + 0.5 * math.log(4)
+    assert torch.allclose(scores, torch.tensor([[3.0, 10 + added], [6.0, 20 + added]]))
+
+
+def test_users_are_thinned_out_evenly() -> None:
+    held_out = pairs(*((user, 0) for user in range(5_000)))
+    assert len(calibration_users(held_out, 10)) == 1_000 and len(calibration_users(held_out, 10**6)) == 50
+    assert calibration_users(pairs((3, 0), (3, 1), (9, 0)), 10).tolist() == [3, 9]
+
+
+@pytest.fixture(scope="module")
+def cold_data() -> BundleDataset:
+    """A world in which a fifth of the bundles lost their training pairs, to validation and test by halves."""
+    data = clbr.simulate("tiny").dataset
+    cold = np.random.default_rng(1).permutation(len(data.bundles))[: len(data.bundles) // 5]
+    where = np.isin(data.train[:, 1], cold)
+    moved, half = data.train[where], np.isin(data.train[where][:, 1], cold[::2])
+    both = [np.concatenate([data.validation, moved[half]]), np.concatenate([data.test, moved[~half]])]
+    return replace(data, train=data.train[~where], validation=both[0], test=both[1])
+
+
+def test_it_is_the_default_where_a_tenth_of_the_validation_pairs_is_cold(cold_data: BundleDataset) -> None:
+    share = cold_share(cold_data.train, cold_data.validation, len(cold_data.bundles))
+    assert share > 0.1
+    by_data = defaults_by_data("trilevel", cold_data)
+    assert compose("", "trilevel", by_data=by_data).settings["calibrate_cold"]
+    assert not compose("", "trilevel", by_data=by_data, changes={"calibrate_cold": False}).settings["calibrate_cold"]
+    warm = defaults_by_data("trilevel", clbr.simulate("tiny").dataset)
+    assert not compose("", "trilevel", by_data=warm).settings["calibrate_cold"]
+    assert "calibrate_cold" not in defaults_by_data("dam", cold_data)
+
+
+def test_a_calibrated_model_finds_cold_bundles_and_another_does_not(cold_data: BundleDataset, tmp_path: Path) -> None:
+    found = {}
+    cold = cold_data.popularity[cold_data.test[:, 1]] == 0
+    for calibrate in (False, True):
+        changes = {"epochs": 15, "calibrate_cold": calibrate}
+        folder = tmp_path / str(calibrate)
+        start(folder, compose("", "trilevel", by_data={"batch_size": 256}, changes=changes), cold_data)
+        result = evaluate(best_scorer(folder, cold_data), cold_data, split="test", ks=[20])
+        found[calibrate] = (result.found(cold_data.test[cold], 20).mean(), result["recall@20"])
+    assert found[True][0] > found[False][0] + 0.1 and found[True][1] > found[False][1]
+    # served as evaluated, since the vectors of calibrated bundles are not filled in
+    model = best_model(tmp_path / "True", cold_data)
+    artifact = run_artifact(tmp_path / "True", cold_data)
+    users = torch.arange(20)
+    plain = model.scorer(BundleGraph.of(cold_data)).scores(users)
+    warm_users = torch.from_numpy(np.bincount(cold_data.train[:, 0], minlength=len(cold_data.users))[:20] > 0)
+    served = artifact.scorer.scores(users)[:, : len(cold_data.bundles)]
+    assert torch.allclose(plain[warm_users], served[warm_users], atol=1e-4)
+    # an edit that gives a cold bundle its first user makes it warm, in one encoding and in many
+    bundle = int(np.flatnonzero(cold_data.popularity == 0)[0])
+    edits = EdgeEdits(add={"ub": pairs((0, bundle))})
+    reencoder = Reencoder(artifact.model, artifact.graph)
+    graph, fast = reencoder.user_scores(edits, 1)
+    with torch.no_grad():
+        slow = artifact.model.calibrated(artifact.model.encode(graph), graph)
+    assert fast[bundle] == pytest.approx(float(slow.joined("users")[1] @ slow.joined("bundles")[bundle]), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if hasattr(model, "calibrated")])
+def test_every_encoder_with_an_objective_calibrates(name: str, cold_data: BundleDataset) -> None:
+    if "calibrate_cold" not in MODELS[name].config_class.model_fields:
+        pytest.skip(f"{name} has no objective to choose")
+    model = make_model(name, {"calibrate_cold": True}, cold_data, torch_generator(0, "model"))
+    graph = BundleGraph.of(cold_data)
+    before = model.scorer(graph).scores(torch.arange(5))
+    model.calibrate(graph, cold_data)
+    after, cold = model.scorer(graph).scores(torch.arange(5)), cold_bundles(graph)
+    assert torch.equal(before[:, ~cold], after[:, ~cold]) and not torch.equal(before[:, cold], after[:, cold])
+
+
+def test_the_pairs_of_warm_bundles_select_the_epoch() -> None:
+    assert selecting_value({"recall@20": 0.5, f"{WARM}recall@20": 0.3}, "recall@20") == 0.3
+    assert selecting_value({"recall@20": 0.5}, "recall@20") == 0.5
+
+
+def test_cold_share_counts_pairs() -> None:
+    assert cold_share(pairs((0, 0)), pairs((1, 0), (1, 1), (2, 1)), 2) == pytest.approx(2 / 3)
+    assert cold_share(pairs((0, 0)), pairs(), 2) == 0
