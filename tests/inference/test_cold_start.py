@@ -9,6 +9,7 @@ from clbr.inference.cold_start import COLD_BUNDLE_SHARE, fill_cold_start, neares
 from clbr.models.crosscbr import CrossCBR
 from clbr.models.embeddings import Embeddings, Level
 from clbr.models.rgcn import RGCN
+from clbr.models.trilevel import TriLevel
 
 
 def graph() -> BundleGraph:
@@ -39,15 +40,24 @@ def test_cold_nodes_get_the_mean_of_warm_ones_and_a_share_of_the_most_similar_bu
         [11, 12],
         [10, 11],
     ]  # of bundle 1's; the mean; all of 0's
-    assert item.users.tolist() == [[0, 1], [2, 3], [4, 5], [2, 3]]  # the mean of users 0, 1 and 2
+    assert item.users.tolist() == [[0, 1], [2, 3], [4, 5], [1, 2]]  # the mean of users 0 and 1, who have bundles
     assert item.bundles[:3].tolist() == [[10, 11], [12, 13], [14, 15]]
     assert item.bundles[4].tolist() == [18, 19]
 
 
 def test_a_node_with_any_edge_is_warm_to_a_model_that_uses_all_relations() -> None:
     found = fill_cold_start(RGCN, Embeddings({"graph": vectors().levels["item"]}), graph()).levels["graph"]
-    assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [2, 3]]
+    assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [1, 2]]
     assert found.bundles[:3].tolist() == [[10, 11], [12, 13], [14, 15]]
+
+
+def test_a_user_with_items_is_known_to_trilevel_unless_the_vector_is_zero() -> None:
+    level = vectors().levels["item"]
+    found = fill_cold_start(TriLevel, Embeddings({"bundle": level}), graph()).levels["bundle"]
+    assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [1, 2]]  # user 2 has items, and a vector of their own
+    unseen = Level(level.users * torch.tensor([[0.0], [1.0], [0.0], [1.0]]), level.bundles)
+    found = fill_cold_start(TriLevel, Embeddings({"bundle": unseen}), graph()).levels["bundle"]
+    assert found.users.tolist() == [[0, 0], [2, 3], [1, 1.5], [1, 1.5]]  # zeros stay with a user who has bundles
 
 
 def test_the_nearest_bundle_shares_the_rarest_items() -> None:

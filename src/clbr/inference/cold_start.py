@@ -1,7 +1,7 @@
 """Cold-start nodes: which vectors stand for users and bundles that a level of the model has no edges for.
 
 A user without bundles has an informative vector at the item level, but none at the bundle level. There the user gets
-the mean of all warm users, so that overall popularity is kept. A bundle that nobody chose gets a share of the vector of
+the mean of the users with bundles, so that overall popularity is kept. A bundle that nobody chose gets a share of the vector of
 the warm bundle with the most similar contents, or the mean if it shares no item with one. The whole vector would rank
 it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes with no other:
 it gets the whole vector, so a question about it means "as if it were equally well known". A model that calibrates the
@@ -40,7 +40,9 @@ def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleG
     users, bundles = _warm_nodes(model, embeddings, graph)
     fill = _fill_unseen if COLD_LEVEL in embeddings.levels else fill_bundles
     levels = {
-        name: Level(_fill_mean(level.users, users[name]), fill(level.bundles, bundles[name], graph), level.items)
+        name: Level(
+            _fill_users(level.users, users[name], graph), fill(level.bundles, bundles[name], graph), level.items
+        )
         for name, level in embeddings.levels.items()
     }
     return Embeddings(levels)
@@ -53,9 +55,12 @@ def user_scores(
     parts, tables = [], []
     fill = _fill_unseen if COLD_LEVEL in embeddings.levels else fill or fill_bundles
     warm_users, warm_bundles = _warm_nodes(model, embeddings, graph)
+    choosers = graph.ub.left_degrees > 0
     for name, level in embeddings.levels.items():
-        warm = warm_users[name]
-        parts.append(level.users[user] if warm[user] or not warm.any() else _mean(level.users, warm))
+        warm, own = warm_users[name], level.users[user]
+        is_warm = bool(warm[user]) and bool(choosers[user] or own.any())
+        mean = choosers if choosers.any() else warm
+        parts.append(own if is_warm or not warm.any() else _mean(level.users, mean))
         tables.append(fill(level.bundles, warm_bundles[name], graph))
     return torch.cat(tables, 1) @ torch.cat(parts)
 
@@ -76,6 +81,15 @@ def _warm(degrees: dict[str, Tensor], relations: tuple[Relation, ...]) -> Tensor
     """Which nodes have an edge in one of the relations, or in user-bundle, which the model was trained on."""
     wanted = {"ub", *relations}
     return torch.stack([degree > 0 for relation, degree in degrees.items() if relation in wanted]).any(0)
+
+
+def _fill_users(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
+    """Replace the vectors of cold users by the mean of users with bundles; also zeros of users without bundles."""
+    choosers = graph.ub.left_degrees > 0
+    warm = warm & (choosers | vectors.any(1))
+    if warm.all() or not warm.any():
+        return vectors
+    return torch.where(warm[:, None], vectors, _mean(vectors, choosers if choosers.any() else warm))
 
 
 def _fill_mean(vectors: Tensor, warm: Tensor) -> Tensor:

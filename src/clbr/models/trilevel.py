@@ -62,8 +62,10 @@ class TriLevel(Encoder):
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """Return the user-bundle relation for the bundle level, and those with items for the others."""
-        return ("ub",) if level == "bundle" else ("ui", "bi")
+        """Return the relations of the level's graph, and user-item for all users: their table learns from every graph."""
+        if side == "users":
+            return ("ub", "ui")
+        return ("ub",) if level == "bundle" else ("bi",)
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Drop edges once an epoch, each direction of an edge on its own."""
