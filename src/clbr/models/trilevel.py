@@ -62,7 +62,7 @@ class TriLevel(Encoder):
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
-        """Return the relations of the level's graph, and user-item for all users: their table learns from every graph."""
+        """Return the relations of the level's graph; for users also user-item, since all levels share their table."""
         if side == "users":
             return ("ub", "ui")
         return ("ub",) if level == "bundle" else ("bi",)
