@@ -56,7 +56,8 @@ def measure(folder: str, name: str, to_accuracy: bool, threads: int | None) -> d
     dataset = load(Path(folder))
     changes = {} if to_accuracy else {"epochs": WARM_UP + TIMED}
     by_data = defaults_by_data(name, dataset)
-    run = compose(folder, name, preset="youshu", by_data=by_data, changes=changes)
+    preset = "none" if name == "trilevel" else "youshu"  # the defaults of TriLevel are those of Youshu, and fit to sizes
+    run = compose(folder, name, preset=preset, by_data=by_data, changes=changes)
     model = make_model(name, run.settings, dataset, torch_generator(0, "model"))
     seconds, recall, start = [], [], process_time()
     for epoch in train(model, make_optimizer(model, run.train), dataset, run.train, seed=0):

@@ -12,6 +12,7 @@ from clbr.cli.options import parse_changes
 from clbr.counterfactual.strategy import STRATEGIES
 from clbr.models.base import ClosedForm
 from clbr.models.registry import MODELS, make_model
+from clbr.models.trilevel import TriLevel
 from clbr.training.config import (
     PAPER_CONSTRAINT,
     RunConfig,
@@ -118,6 +119,16 @@ def test_a_file_whose_views_and_paradigm_disagree_raises(old: str, new: str, tmp
 )
 def test_the_default_batch_size_gives_sixteen_to_thirty_one_steps_an_epoch(pairs: int, size: int) -> None:
     assert default_batch_size(pairs) == size
+
+
+def test_large_data_have_less_weight_decay_and_dropout_for_trilevel() -> None:
+    assert TriLevel.defaults_for(34_416) == {}
+    assert TriLevel.defaults_for(70_000) == {"weight_decay": 0.00015, "edge_dropout": 0.4}
+    by_data = {"batch_size": 8192} | TriLevel.defaults_for(350_000)
+    run = compose("x", "trilevel", by_data=by_data)
+    assert run.train.weight_decay == pytest.approx(3e-5) and run.settings["edge_dropout"] == 0.2
+    run = compose("x", "trilevel", by_data=by_data, changes={"edge_dropout": 0.3, "weight_decay": 0.1})
+    assert run.train.weight_decay == 0.1 and run.settings["edge_dropout"] == 0.3
 
 
 def test_a_batch_is_as_the_data_say_and_with_a_shipped_preset_never_smaller_than_its_default(

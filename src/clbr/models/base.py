@@ -127,6 +127,11 @@ class Model(nn.Module, ABC):
         config = self.config
         return config.compared_bundles if isinstance(config, EncoderConfig) and config.objective != "bpr" else 0
 
+    @classmethod
+    def defaults_for(cls, pairs: int) -> dict[str, Any]:
+        """Return settings of model and training whose defaults depend on the number of training pairs."""
+        return {}
+
     def initialise(self, generator: torch.Generator) -> None:
         """Draw all parameters, in the order of `parameters()`. Vectors (biases) become 0."""
         for parameter in self.parameters():

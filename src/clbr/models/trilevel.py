@@ -26,6 +26,9 @@ from clbr.models.embeddings import Batch, Embeddings, Level
 from clbr.models.layers import directed_edge_dropout, propagate
 from clbr.models.objectives import level_contrast
 
+SMALL, LARGE = 35_000, 100_000
+"""Numbers of training pairs up to which the defaults do not depend on it, and from which on edge dropout is less."""
+
 
 class TriLevelConfig(EncoderConfig):
     """Settings of TriLevel."""
@@ -59,6 +62,20 @@ class TriLevel(Encoder):
         self.users = nn.Parameter(torch.empty(users, config.dim))
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
         self.items = nn.Parameter(torch.empty(items, config.dim))
+
+    @classmethod
+    def defaults_for(cls, pairs: int) -> dict[str, Any]:
+        """Return less weight decay and less dropout for large data.
+
+        The loss is a mean over pairs, so the gradient of one node is the smaller, the more nodes there are; a fixed
+        weight decay would outweigh it.
+        """
+        if pairs <= SMALL:
+            return {}
+        return {
+            "weight_decay": cls.train_defaults["weight_decay"] * SMALL / pairs,
+            "edge_dropout": 0.2 if pairs >= LARGE else 0.4,
+        }
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:

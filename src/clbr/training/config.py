@@ -167,14 +167,16 @@ def _sort_settings(
 
 
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
-    """Return the settings whose defaults depend on a data set: the batch size, and whether cold bundles are calibrated.
+    """Return the settings whose defaults depend on a data set.
 
-    They are where bundles that nobody chose in training have a tenth of the validation pairs or more.
+    These are the batch size, those that the model names, and whether cold bundles are calibrated: where bundles that
+    nobody chose in training have a tenth of the validation pairs or more.
     """
     found = find_model(model)
     if issubclass(found, ClosedForm):
         return {}
-    settings: dict[str, Any] = {"batch_size": default_batch_size(len(dataset.train))}
+    pairs = len(dataset.train)
+    settings: dict[str, Any] = {"batch_size": default_batch_size(pairs)} | found.defaults_for(pairs)
     if "calibrate_cold" in found.config_class.model_fields:
         share = cold_share(dataset.train, dataset.validation, len(dataset.bundles))
         settings["calibrate_cold"] = share >= CALIBRATED_SHARE
