@@ -56,7 +56,7 @@ def measure(folder: str, name: str, to_accuracy: bool, threads: int | None) -> d
     dataset = load(Path(folder))
     changes = {} if to_accuracy else {"epochs": WARM_UP + TIMED}
     by_data = defaults_by_data(name, dataset)
-    preset = "none" if name == "trilevel" else "youshu"  # the defaults of TriLevel are those of Youshu, and fit to sizes
+    preset = "none" if name == "trilevel" else "youshu"  # TriLevel's defaults are those for Youshu, and follow the size
     run = compose(folder, name, preset=preset, by_data=by_data, changes=changes)
     model = make_model(name, run.settings, dataset, torch_generator(0, "model"))
     seconds, recall, start = [], [], process_time()

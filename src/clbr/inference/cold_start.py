@@ -3,8 +3,8 @@
 A user without bundles has an informative vector at the item level, but none at the bundle level. There the user gets
 the mean of the users with bundles, so that overall popularity is kept. A bundle that nobody chose gets a share of the
 vector of the warm bundle with the most similar contents, or the mean if it shares no item with one. The whole vector
-would rank it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes with no
-other: it gets the whole vector, so a question about it means "as if it were equally well known". A model that
+would rank it as high as that bundle in every list, and cost more accuracy than it gains. The unseen bundle competes
+with no other: it gets the whole vector, so a question about it means "as if it were equally well known". A model that
 calibrates the scores of cold bundles (clbr/models/cold.py) keeps their vectors.
 """
 
