@@ -1,10 +1,12 @@
 """Cold bundles: the calibration that makes the validation pairs most likely, and how it enters scores and training."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from scipy.special import log_softmax
@@ -14,9 +16,14 @@ from clbr.data.dataset import BundleDataset
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.export import run_artifact
+from clbr.inference.artifact import open_artifact
+from clbr.inference.export import run_artifact, save_artifact
 from clbr.inference.reencoder import Reencoder
+from clbr.inference.similar import similar
+from clbr.inference.update import update
+from clbr.inference.whatif import edited_state
 from clbr.models.cold import (
+    COLD_LEVEL,
     NEUTRAL,
     RIDGE,
     calibrate_cold,
@@ -47,11 +54,15 @@ def graph_of(train: np.ndarray, sizes: list[int], users: int) -> BundleGraph:
     )
 
 
+def zeros(bundles: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda users: torch.zeros(len(users), bundles)
+
+
 def test_the_offset_gives_cold_bundles_of_one_size_their_share_of_the_held_out_pairs() -> None:
     # User 0 has chosen bundle 0, so that bundles 1 and 2 are left of the warm ones; bundle 3 is cold. With scores of 0
     # a share of a half needs e^x / (e^x + 2) = 1/2.
     graph = graph_of(pairs((0, 0), (1, 1), (1, 2)), [1, 1, 1, 1], users=2)
-    found = fit_calibration(torch.zeros(1, 4), np.array([0]), graph, pairs((0, 1), (0, 3)))
+    found = fit_calibration(zeros(4), np.array([0]), graph, pairs((0, 1), (0, 3)))
     assert found[1].item() == pytest.approx(math.log(2), abs=0.01) and found[2] == 0
     assert found[0] == 1  # with scores of 0 the scale has no effect, and the ridge keeps it
 
@@ -60,7 +71,7 @@ def test_the_size_weight_follows_the_sizes_of_chosen_cold_bundles() -> None:
     # Bundles 1 (one item) and 2 (e items, rounded to 3) are cold: three of four cold pairs are of the larger one.
     graph = graph_of(pairs((0, 0)), [1, 1, 3], users=9)
     held_out = pairs(*((user, 2) for user in range(1, 7)), (7, 1), (8, 1))
-    found = fit_calibration(torch.zeros(8, 3), np.arange(1, 9), graph, held_out)
+    found = fit_calibration(zeros(3), np.arange(1, 9), graph, held_out)
     assert found[2].item() * math.log(3) == pytest.approx(math.log(3), abs=0.02)
 
 
@@ -74,7 +85,7 @@ def test_the_fit_is_a_maximum_of_the_likelihood() -> None:
     chosen = {tuple(pair) for pair in train.tolist()}
     held_out = np.array([pair for pair in np.unique(held_out, axis=0).tolist() if tuple(pair) not in chosen], np.int32)
     scores = torch.from_numpy(random.normal(size=(users, bundles))).float()
-    found = fit_calibration(scores, np.arange(users), graph, held_out).double().numpy()
+    found = fit_calibration(lambda some: scores[some], np.arange(users), graph, held_out).double().numpy()
 
     def loss(numbers: np.ndarray) -> float:
         table = scores.double().numpy().copy()
@@ -92,21 +103,21 @@ def test_the_fit_is_a_maximum_of_the_likelihood() -> None:
 
 def test_without_cold_bundles_or_held_out_pairs_nothing_is_changed() -> None:
     warm = graph_of(pairs((0, 0), (0, 1)), [1, 2], users=2)
-    assert fit_calibration(torch.zeros(1, 2), np.array([1]), warm, pairs((1, 0))).tolist() == [*NEUTRAL]
+    assert fit_calibration(zeros(2), np.array([1]), warm, pairs((1, 0))).tolist() == [*NEUTRAL]
     some = graph_of(pairs((0, 0)), [1, 2], users=2)
-    assert fit_calibration(torch.zeros(1, 2), np.array([1]), some, pairs((0, 1))).tolist() == [*NEUTRAL]
+    assert fit_calibration(zeros(2), np.array([1]), some, pairs((0, 1))).tolist() == [*NEUTRAL]
 
 
 def test_a_fit_stays_finite_where_all_held_out_pairs_are_cold() -> None:
     graph = graph_of(pairs((0, 0)), [1, 2], users=3)
-    found = fit_calibration(torch.zeros(2, 2), np.array([1, 2]), graph, pairs((1, 1), (2, 1)))
+    found = fit_calibration(zeros(2), np.array([1, 2]), graph, pairs((1, 1), (2, 1)))
     assert found.isfinite().all() and found[1] > 2
 
 
 def test_calibrated_scores_are_scaled_and_shifted_for_cold_bundles_alone() -> None:
     graph = graph_of(pairs((0, 0)), [1, 4], users=2)
     vectors = Embeddings({"one": Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))})
-    calibrated = calibrate_cold(vectors, graph, torch.tensor([2.0, -1.0, 0.5]))
+    calibrated = calibrate_cold(vectors, graph, torch.tensor([2.0, -1.0, 0.5]), torch.tensor([0.0, 1.0]))
     scores = calibrated.joined("users") @ calibrated.joined("bundles").T
     added = -1 + 0.5 * math.log(4)
     assert torch.allclose(scores, torch.tensor([[3.0, 10 + added], [6.0, 20 + added]]))
@@ -158,14 +169,31 @@ def test_a_calibrated_model_finds_cold_bundles_and_another_does_not(cold_data: B
     warm_users = torch.from_numpy(np.bincount(cold_data.train[:, 0], minlength=len(cold_data.users))[:20] > 0)
     served = artifact.scorer.scores(users)[:, : len(cold_data.bundles)]
     assert torch.allclose(plain[warm_users], served[warm_users], atol=1e-4)
-    # an edit that gives a cold bundle its first user makes it warm, in one encoding and in many
+    # an edit of one user's choices leaves a bundle cold for all others, in one encoding and in many
     bundle = int(np.flatnonzero(cold_data.popularity == 0)[0])
     edits = EdgeEdits(add={"ub": pairs((0, bundle))})
-    reencoder = Reencoder(artifact.model, artifact.graph)
-    graph, fast = reencoder.user_scores(edits, 1)
+    graph, fast = Reencoder(artifact.model, artifact.graph).user_scores(edits, 1)
     with torch.no_grad():
-        slow = artifact.model.calibrated(artifact.model.encode(graph), graph)
-    assert fast[bundle] == pytest.approx(float(slow.joined("users")[1] @ slow.joined("bundles")[bundle]), abs=1e-4)
+        vectors = artifact.model.calibrated(artifact.model.encode(graph), graph)
+    assert fast[bundle] == pytest.approx(
+        float(vectors.joined("users")[1] @ vectors.joined("bundles")[bundle]), abs=1e-4
+    )
+    assert vectors.levels[COLD_LEVEL].bundles[bundle] == artifact.embeddings.levels[COLD_LEVEL].bundles[bundle] != 0
+    # the unseen bundle is asked about as if it were known: nothing is added to its scores
+    described = EdgeEdits(add={"bi": pairs((artifact.unseen_bundle, 0), (artifact.unseen_bundle, 1))})
+    state = edited_state(artifact, described)
+    assert state.embeddings.levels[COLD_LEVEL].bundles[artifact.unseen_bundle] == 0
+    # reopened, updated, and asked about similar bundles
+    reopened = open_artifact(save_artifact(artifact, tmp_path / "out", cold_data))
+    assert torch.equal(reopened.scorer.scores(users), artifact.scorer.scores(users))
+    assert "scores calibrated on validation" in (tmp_path / "out" / "card.md").read_text()
+    chosen = {"user_bundle": pl.DataFrame({"user": [0, 1, 2], "bundle": [bundle] * 3})}
+    updated = update(artifact, chosen).artifact
+    assert updated.model.cold[bundle] == 0 and updated.model.cold.sum() == artifact.model.cold.sum() - 1
+    warm_ones = [
+        one.id for one in similar(artifact, "bundle", bundle, k=20).similar if cold_data.popularity[int(one.id)]
+    ]
+    assert warm_ones  # an offset of the scores does not keep cold bundles apart
 
 
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if hasattr(model, "calibrated")])

@@ -21,6 +21,7 @@ from clbr.experiments.noise import add_noise
 from clbr.experiments.store import Curve, PerUser, Record, Store, changed_setting
 from clbr.files import local_folder, lock
 from clbr.rng import generator
+from clbr.training.loop import selecting_value
 from clbr.training.run import Callbacks, Counters, resume, start
 from clbr.training.run_folder import BEST, best_epoch, best_scorer, read_config, read_metrics
 
@@ -103,9 +104,10 @@ def _evaluate(
     result = evaluate(best_scorer(folder, dataset), dataset, split="test", masked=masked)
     lines = [json.loads(line) for line in read_metrics(folder)]
     metric = read_config(folder).train.metric
+    checks = [selecting_value(line["validation"], metric) if line["validation"] else None for line in lines]
     curve = Curve(
         epochs=[line["number"] for line in lines],
-        validation=[_rounded(line["validation"][metric]) if line["validation"] else None for line in lines],
+        validation=[None if value is None else _rounded(value) for value in checks],
         losses={name: [_rounded(line["losses"][name]) for line in lines] for name in lines[0]["losses"]},
     )
     best = next(line for line in lines if line["number"] == counters.best_epoch)

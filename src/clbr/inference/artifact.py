@@ -8,8 +8,7 @@
     users.json, ...          ids and names, where there are any
     index.faiss, index.json  an index of the bundle vectors (index.py), where one was asked for
 
-The graph has one more user and one more bundle than the data set, both without edges. They stand for an unseen user and
-an unseen bundle: a what-if gives them their edges.
+The graph has one more user and one more bundle, both unseen and without edges: a what-if gives them their edges.
 """
 
 import json

@@ -12,6 +12,7 @@ from clbr.inference.answers import Accuracy
 from clbr.inference.artifact import About, Artifact, whatif_caveat
 from clbr.inference.recommend import KnownScorer, diversity_cost
 from clbr.models.base import ClosedForm
+from clbr.models.cold import COLD_LEVEL
 from clbr.models.registry import find_model
 from clbr.rng import generator
 
@@ -128,6 +129,13 @@ def describe_added(about: About, dataset: BundleDataset) -> str:
     return f"{text} Only new nodes were fitted. Train again on all data when a share is above {RETRAIN_SHARE:.0%}."
 
 
+def _cold_start(about: About) -> str:
+    """What was done about users and bundles without choices."""
+    if COLD_LEVEL in about.levels:
+        return ": bundles that nobody chose have scores calibrated on validation, cold-start users filled-in vectors"
+    return ": cold-start users and bundles have filled-in vectors"
+
+
 def _metrics(about: About, before_update: bool) -> list[str]:
     if not about.test:
         return ["Not known: the data set has no test pairs."]
@@ -135,7 +143,7 @@ def _metrics(about: About, before_update: bool) -> list[str]:
     rows = [
         ("Measured before the update. " if before_update else "")
         + "Full ranking over all bundles, percent, measured on what is served"
-        + (": cold-start users and bundles have filled-in vectors" if about.levels else "")
+        + (_cold_start(about) if about.levels else "")
         + ". Heavy users chose more bundles than the median user, light users at most as many"
         + (", cold users none." if "cold" in about.segments else "."),
         "",

@@ -119,32 +119,39 @@ def fill_bundles(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
 
 def _fill_unseen(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
     """Replace the vector of the unseen bundle alone: those of cold bundles are calibrated."""
-    if warm[-1]:
+    if warm[-1] or not warm.any():
         return vectors
-    filled = vectors.clone()
-    filled[-1] = fill_bundles(vectors, warm, graph)[-1]
+    filled, unseen = vectors.clone(), len(vectors) - 1
+    found, nearest = nearest_warm_bundles(graph, warm.numpy(), np.array([unseen]))
+    filled[unseen] = vectors[int(nearest[0])] if len(found) else _mean(vectors, warm)
     return filled
 
 
-def nearest_warm_bundles(graph: BundleGraph, warm: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def nearest_warm_bundles(
+    graph: BundleGraph, warm: NDArray[np.bool_], wanted: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The cold bundles that share items with warm ones, and for each the warm bundle with the most similar contents.
+
+    With `wanted` only these of the cold bundles.
 
     Similarity is the cosine of the contents, with rare items weighted more; the lower index wins a tie. Cached by
     contents and warm bundles, which most what-ifs leave as they are.
     """
     cached = _NEAREST.setdefault(graph.bi, {})
-    key = warm.tobytes()
+    key = warm.tobytes() + (b"" if wanted is None else wanted.tobytes())
     if key not in cached:
-        cached[key] = _nearest(graph, warm)
+        cached[key] = _nearest(graph, warm, np.flatnonzero(~warm) if wanted is None else wanted)
     return cached[key]
 
 
 _NEAREST: WeakKeyDictionary[Edges, dict[bytes, tuple[NDArray[np.int64], NDArray[np.int64]]]] = WeakKeyDictionary()
 
 
-def _nearest(graph: BundleGraph, warm: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _nearest(
+    graph: BundleGraph, warm: NDArray[np.bool_], wanted: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     contents = incidence(graph.bi.pairs, *graph.bi.shape).astype(np.float32)
-    cold = np.flatnonzero(~warm & (np.diff(contents.indptr) > 0))
+    cold = wanted[np.diff(contents.indptr)[wanted] > 0]
     rarity = np.log1p(len(warm) / np.maximum(graph.bi.right_degrees.numpy(), 1))
     weighted = contents @ sparse.diags(rarity)
     lengths = np.sqrt(np.asarray(weighted.multiply(weighted).sum(1)).ravel())

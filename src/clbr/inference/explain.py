@@ -23,6 +23,7 @@ from clbr.inference.stopping import check_stop
 from clbr.inference.subset_search import greedy_subset, smallest_subset
 from clbr.inference.whatif import State, factual_state, list_length
 from clbr.models.base import Encoder
+from clbr.models.cold import COLD_LEVEL
 from clbr.models.embeddings import Level
 
 BUDGET = 100
@@ -180,7 +181,7 @@ def influence(state: State, user: int, bundle: int, k: int) -> tuple[Tensor, Ten
     """
     rival = rival_of(state, user, bundle, k)
     graph, items, bundles = state.graph, torch.zeros(state.graph.items), torch.zeros(state.graph.bundles)
-    levels = list(state.embeddings.levels.values())
+    levels = [level for name, level in state.embeddings.levels.items() if name != COLD_LEVEL]
     bundle_levels = [level for level in levels if level.items is None] or levels
     for level in levels:
         if level.items is not None:

@@ -18,6 +18,7 @@ from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
 from clbr.inference.explain import ItemSwap
 from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, list_length
+from clbr.models.base import Encoder
 
 NEAR_USERS = 1024
 """Users nearest to the edge, inside or outside, whose scores are considered."""
@@ -80,6 +81,9 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
     for level in state.embeddings.levels.values():
         if level.items is not None:
             effects += level.users[near] @ level.items.T
+    model = state.artifact.model
+    if isinstance(model, Encoder) and model.calibrates and model.cold[bundle]:
+        effects *= model.calibration[0]
     effects /= len(inside)
     margins = margins[near][:, None]
     width = effects.std().clamp(min=1e-9)

@@ -17,9 +17,13 @@ from clbr.models.registry import find_model
 FILES: dict[Kind, str] = {kind: f"{kind}s.parquet" for kind in KINDS}
 
 
-def node_vectors(artifact: Artifact, kind: Kind) -> Tensor | None:
-    """The (n, d) vectors of all nodes of a kind but the unseen one; the levels that have such vectors side by side."""
-    levels = artifact.embeddings.levels.values() if artifact.about.levels else []
+def node_vectors(artifact: Artifact, kind: Kind, without: str = "") -> Tensor | None:
+    """The (n, d) vectors of all nodes of a kind but the unseen one; the levels that have such vectors side by side.
+
+    The level `without` is left out.
+    """
+    named = artifact.embeddings.levels.items() if artifact.about.levels else ()
+    levels = [level for name, level in named if name != without]
     sides = [{"user": level.users, "bundle": level.bundles, "item": level.items}[kind] for level in levels]
     found = [side for side in sides if side is not None]
     return torch.cat(found, dim=1)[: len(artifact.nodes[kind])] if found else None

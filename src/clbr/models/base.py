@@ -12,8 +12,8 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.cold import NEUTRAL, calibrate_cold, calibration_users, fit_calibration
-from clbr.models.columns import add_up, own_columns
+from clbr.models.cold import NEUTRAL, calibrate_cold, calibration_users, cold_bundles, fit_calibration
+from clbr.models.columns import add_up, cut, own_columns
 from clbr.models.embeddings import Batch, Embeddings
 from clbr.models.objectives import TopK, bpr, softmax_loss
 
@@ -29,8 +29,6 @@ COMMON_SPACE: SearchSpace = {
 }
 """The search space that all models trained by gradient steps share."""
 
-BLOCK = 128
-"""Users scored at once for the calibration."""
 DROPOUT_VALUES = [0.0, 0.1, 0.2, 0.3, 0.5]
 """Dropout rates that a search tries."""
 
@@ -198,11 +196,14 @@ class Encoder(Model):
     """A model that computes embeddings from a graph. Counterfactual views, what-if and explanations need one."""
 
     calibration: Tensor
+    """Scale, offset and size weight of cold bundles, if `calibrates`."""
+    cold: Tensor
+    """1 for each bundle that is cold, if `calibrates`."""
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        if isinstance(config, EncoderConfig) and config.calibrate_cold:
-            self.register_buffer("calibration", torch.tensor(NEUTRAL))
+    def add_calibration(self, bundles: int) -> None:
+        """Add the state of a model that calibrates; `build_model` calls it."""
+        self.register_buffer("calibration", torch.tensor(NEUTRAL))
+        self.register_buffer("cold", torch.zeros(bundles))
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
@@ -242,14 +243,15 @@ class Encoder(Model):
         """Fit how cold bundles compare with the others (cold.py), if the settings say so."""
         if not self.calibrates or not len(dataset.validation):
             return
+        self.cold.copy_(cold_bundles(graph))
         self.calibration.copy_(torch.tensor(NEUTRAL))
         users, scorer = calibration_users(dataset.validation, graph.bundles), self.scorer(graph)
-        scores = torch.cat([scorer.scores(part).cpu() for part in torch.split(torch.from_numpy(users), BLOCK)])
-        self.calibration.copy_(fit_calibration(scores, users, graph, dataset.validation))
+        numbers = fit_calibration(scorer.scores, users, graph, dataset.validation)
+        self.calibration.copy_(add_up(numbers) / cut.size)  # processors of another kind may differ in the last bits
 
     def calibrated(self, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
         """Return the embeddings on a graph with the scores of cold bundles calibrated, if the settings say so."""
-        return calibrate_cold(embeddings, graph, self.calibration) if self.calibrates else embeddings
+        return calibrate_cold(embeddings, graph, self.calibration, self.cold) if self.calibrates else embeddings
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""

@@ -12,7 +12,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import ClosedForm, Model, ModelConfig, Scorer, SearchSpace
+from clbr.models.base import ClosedForm, Encoder, Model, ModelConfig, Scorer, SearchSpace
 from clbr.models.bgcn import BGCN
 from clbr.models.bprmf import BPRMF
 from clbr.models.bundlegt import BundleGT
@@ -133,6 +133,8 @@ def build_model(name: str, settings: dict[str, Any], users: int, bundles: int, i
     """Build a model for these numbers of nodes. Its parameters are not initialised."""
     kind = find_model(name)
     model: Model = kind(kind.config_class.make(settings, f"settings of {name}"), users, bundles, items)  # type: ignore[call-arg]
+    if isinstance(model, Encoder) and model.calibrates:
+        model.add_calibration(bundles)
     return model
 
 

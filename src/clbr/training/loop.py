@@ -70,8 +70,7 @@ def train(
         raise InputError(f"{dataset.name}: every user with a bundle has all bundles, so there are no negatives")
     item_positives = Positives(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # built when first needed
-    steps = -(-len(positives) // config.batch_size)  # rounded up
-    warm = _warm_validation(model, dataset)
+    steps, warm = -(-len(positives) // config.batch_size), _warm_validation(model, dataset)
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
