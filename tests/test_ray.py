@@ -70,6 +70,7 @@ def test_tasks_return_values_send_messages_fail_alone_and_get_the_environment(
     assert messages == ["got 1"]
 
 
+@pytest.mark.slow
 def test_a_task_whose_worker_was_killed_is_given_to_another_a_bounded_number_of_times(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +128,7 @@ def records(folder: Path, variant_cells: list[VariantCell]) -> list[object]:
     ]
 
 
+@pytest.mark.slow
 def test_an_experiment_gives_the_same_results_and_is_resumed_with_and_without_ray(
     engine: Engine, tiny: World, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
