@@ -172,7 +172,7 @@ def test_tables_fit_a_narrow_terminal_and_are_not_cut_when_piped(
     run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    out = run("baselines", data, "--k", "1,2,3,4")[1] + run("demo")[1]
+    out = run("baselines", data, "--k", "1,2,3,4")[1]
     assert "\u2026" not in out
     assert "NDCG@4" in out
 
@@ -211,9 +211,13 @@ def test_tune_prints_its_budget_and_leaves_a_preset_that_train_takes(run: Run, d
     assert run("train", data, "--model", "bprmf", "--preset", "study/best.toml", "--out", "run", "--json")[0] == 0
 
 
-def test_the_demo_shows_a_customer_and_what_to_type_next(run: Run) -> None:
+def test_the_demo_fits_a_narrow_terminal_and_shows_a_customer_and_what_to_type_next(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run("demo")
     assert code == 0
+    assert "\u2026" not in out
     parts = (
         "popularity",
         "is offered",

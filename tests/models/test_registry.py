@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from clbr import World, save
 from clbr.config import Config
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
@@ -113,8 +114,9 @@ def test_a_model_without_the_pairs_that_it_needs_is_rejected(model: str, empty: 
         make_model(model, {}, make_dataset(**{empty: np.empty((0, 2), np.int32)}))
 
 
-def test_models_of_ones_own_are_known_to_the_command_line(tmp_path: Path) -> None:
+def test_models_of_ones_own_are_known_to_the_command_line(tmp_path: Path, tiny: World) -> None:
     """CLBR_MODELS names the module that registers them."""
+    save(tiny.dataset, tmp_path / "shop")
     (tmp_path / "my_models.py").write_text(
         "import clbr\nfrom clbr.models.bprmf import BPRMF\n\n\nclass Mine(BPRMF):\n    pass\n\n\n"
         'clbr.register("mine", Mine)\n'
@@ -122,7 +124,6 @@ def test_models_of_ones_own_are_known_to_the_command_line(tmp_path: Path) -> Non
     script = "from clbr.cli import main; main()"
     environment = os.environ | {"CLBR_MODELS": "my_models", "PYTHONPATH": str(tmp_path)}
     for words in (
-        ["data", "simulate", "--like", "tiny", "--out", "shop"],
         ["train", "shop", "--model", "mine", "--epochs", "1", "--out", "run"],
         ["export", "run", "--out", "artifact"],
         ["recommend", "artifact", "--user", "3"],

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 from torch import Tensor
 
@@ -56,6 +55,8 @@ def fit_calibration(
     `score` maps user indices to (n, bundles) scores; `users` are sorted. The likelihood of a pair is a softmax over all
     bundles that the user has not chosen in training. It is log-linear in the three numbers, so there is one maximum.
     """
+    from scipy.optimize import minimize  # here, since its import would slow down every start by a quarter of a second
+
     cold, sizes = cold_bundles(graph).numpy(), log_sizes(graph).double().numpy()
     held_out = held_out[np.isin(held_out[:, 0], users)]
     if not cold.any() or not len(held_out):
