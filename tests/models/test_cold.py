@@ -24,13 +24,17 @@ from clbr.inference.update import update
 from clbr.inference.whatif import edited_state
 from clbr.models.cold import (
     COLD_LEVEL,
+    FEATURES,
+    MAX_LEVELS,
     NEUTRAL,
     RIDGE,
     calibrate_cold,
     calibration_users,
     cold_bundles,
     cold_share,
+    features,
     fit_calibration,
+    item_popularity,
 )
 from clbr.models.embeddings import Embeddings, Level
 from clbr.models.registry import MODELS, make_model
@@ -55,7 +59,7 @@ def graph_of(train: np.ndarray, sizes: list[int], users: int) -> BundleGraph:
 
 
 def zeros(bundles: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda users: torch.zeros(len(users), bundles)
+    return lambda users: torch.zeros(1, len(users), bundles)
 
 
 def test_the_offset_gives_cold_bundles_of_one_size_their_share_of_the_held_out_pairs() -> None:
@@ -63,8 +67,8 @@ def test_the_offset_gives_cold_bundles_of_one_size_their_share_of_the_held_out_p
     # a share of a half needs e^x / (e^x + 2) = 1/2.
     graph = graph_of(pairs((0, 0), (1, 1), (1, 2)), [1, 1, 1, 1], users=2)
     found = fit_calibration(zeros(4), np.array([0]), graph, pairs((0, 1), (0, 3)))
-    assert found[1].item() == pytest.approx(math.log(2), abs=0.01) and found[2] == 0
-    assert found[0] == 1  # with scores of 0 the scale has no effect, and the ridge keeps it
+    assert found[0].item() == pytest.approx(math.log(2), abs=0.01) and found[1] == found[2] == 0
+    assert found[3] == 1  # with scores of 0 the scale has no effect, and the ridge keeps it
 
 
 def test_the_size_weight_follows_the_sizes_of_chosen_cold_bundles() -> None:
@@ -72,7 +76,7 @@ def test_the_size_weight_follows_the_sizes_of_chosen_cold_bundles() -> None:
     graph = graph_of(pairs((0, 0)), [1, 1, 3], users=9)
     held_out = pairs(*((user, 2) for user in range(1, 7)), (7, 1), (8, 1))
     found = fit_calibration(zeros(3), np.arange(1, 9), graph, held_out)
-    assert found[2].item() * math.log(3) == pytest.approx(math.log(3), abs=0.02)
+    assert found[1].item() * math.log(3) == pytest.approx(math.log(3), abs=0.02)
 
 
 def test_the_fit_is_a_maximum_of_the_likelihood() -> None:
@@ -84,21 +88,48 @@ def test_the_fit_is_a_maximum_of_the_likelihood() -> None:
     held_out = np.stack([np.repeat(np.arange(users), 3), random.integers(0, bundles, 3 * users)], 1).astype(np.int32)
     chosen = {tuple(pair) for pair in train.tolist()}
     held_out = np.array([pair for pair in np.unique(held_out, axis=0).tolist() if tuple(pair) not in chosen], np.int32)
-    scores = torch.from_numpy(random.normal(size=(users, bundles))).float()
-    found = fit_calibration(lambda some: scores[some], np.arange(users), graph, held_out).double().numpy()
+    levels = torch.from_numpy(random.normal(size=(2, users, bundles))).float()
+    found = fit_calibration(lambda some: levels[:, some], np.arange(users), graph, held_out)
+    assert found[FEATURES + 2 :].tolist() == [1.0] * (MAX_LEVELS - 2)  # levels that the model does not have
+    numbers, known = found[: FEATURES + 2].double().numpy(), features(graph, item_popularity(graph)).double().numpy()
 
     def loss(numbers: np.ndarray) -> float:
-        table = scores.double().numpy().copy()
-        sizes = np.log(graph.bi.left_degrees.numpy().clip(1))
-        is_cold = cold_bundles(graph).numpy()
-        table[:, is_cold] = numbers[0] * table[:, is_cold] + numbers[1] + numbers[2] * sizes[is_cold]
+        table = levels.double().numpy().sum(0)
+        is_cold, scales = cold_bundles(graph).numpy(), numbers[FEATURES:]
+        added = known @ numbers[:FEATURES]
+        table[:, is_cold] = (np.tensordot(scales, levels.double().numpy(), 1) + added)[:, is_cold]
         table[train[:, 0], train[:, 1]] = -np.inf
         likelihood = log_softmax(table, axis=1)[held_out[:, 0], held_out[:, 1]].mean()
-        return float(RIDGE * ((numbers - NEUTRAL) ** 2).sum() - likelihood)
+        return float(RIDGE * ((numbers - NEUTRAL[: FEATURES + 2]) ** 2).sum() - likelihood)
 
-    assert found[0] >= 0
-    for step in np.eye(3) * 0.05:
-        assert loss(found) <= loss(found + step) and (loss(found) <= loss(found - step) or found[0] < 0.05)
+    assert (numbers[FEATURES:] >= 0).all()
+    for place, step in enumerate(np.eye(FEATURES + 2) * 0.05):
+        best = loss(numbers) - 1e-5  # the search stops at such a slope
+        assert best <= loss(numbers + step)
+        assert best <= loss(numbers - step) or (place >= FEATURES and numbers[place] < 0.05)
+    again = fit_calibration(lambda some: levels[:, some], np.arange(users), graph, held_out, tuple(found.tolist()))
+    assert torch.allclose(again, found, atol=0.02)  # one maximum, wherever the search starts
+
+
+def test_the_popularity_of_an_item_is_that_of_its_warm_bundles_with_one_average_bundle_more() -> None:
+    # Bundle 0 (items 0, 1) has three users, bundle 1 (item 1) one, bundle 2 (items 1, 2) is cold.
+    contents = Edges(pairs((0, 0), (0, 1), (1, 1), (2, 1), (2, 2)), (3, 3))
+    graph = BundleGraph(Edges(pairs((0, 0), (1, 0), (2, 0), (2, 1)), (3, 3)), Edges(pairs(), (3, 3)), contents)
+    half = (math.log(4) - math.log(2)) / 2  # bundle 0 is above the average of the warm ones by this, bundle 1 below
+    assert item_popularity(graph).tolist() == pytest.approx([half / 2, 0, 0], abs=1e-6)
+    means = [half / 4, 0, 0]
+    expected = [[1, math.log(2), means[0]], [1, 0, means[1]], [1, math.log(2), means[2]]]
+    assert np.allclose(features(graph, item_popularity(graph)).numpy(), expected, atol=1e-6)
+
+
+def test_the_popularity_of_a_cold_bundles_items_raises_it_where_such_bundles_are_chosen() -> None:
+    # Bundles 2 and 3 are cold; 2 shares its item with a bundle of many users, 3 with one of a single user.
+    contents = Edges(pairs((0, 0), (1, 1), (2, 0), (3, 1)), (4, 2))
+    train = pairs(*((user, 0) for user in range(6)), (0, 1))
+    graph = BundleGraph(Edges(train, (9, 4)), Edges(pairs(), (9, 2)), contents)
+    held_out = pairs(*((user, 2) for user in range(1, 7)), (7, 3), (8, 3))
+    found = fit_calibration(zeros(4), np.arange(1, 9), graph, held_out)
+    assert found[2] > 0.5
 
 
 def test_without_cold_bundles_or_held_out_pairs_nothing_is_changed() -> None:
@@ -111,16 +142,20 @@ def test_without_cold_bundles_or_held_out_pairs_nothing_is_changed() -> None:
 def test_a_fit_stays_finite_where_all_held_out_pairs_are_cold() -> None:
     graph = graph_of(pairs((0, 0)), [1, 2], users=3)
     found = fit_calibration(zeros(2), np.array([1, 2]), graph, pairs((1, 1), (2, 1)))
-    assert found.isfinite().all() and found[1] > 2
+    assert found.isfinite().all() and found[0] > 2
 
 
 def test_calibrated_scores_are_scaled_and_shifted_for_cold_bundles_alone() -> None:
     graph = graph_of(pairs((0, 0)), [1, 4], users=2)
-    vectors = Embeddings({"one": Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))})
-    calibrated = calibrate_cold(vectors, graph, torch.tensor([2.0, -1.0, 0.5]), torch.tensor([0.0, 1.0]))
+    one = Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
+    other = Level(torch.tensor([[1.0], [1.0]]), torch.tensor([[7.0], [9.0]]))
+    numbers = torch.tensor([-1.0, 0.5, 2.0, 2.0, 3.0, *NEUTRAL[FEATURES + 2 :]])
+    popularity = torch.tensor([0.4, 0.0, 0.0, 0.0])  # of the four items: 0.1 on average
+    vectors = Embeddings({"one": one, "other": other})
+    calibrated = calibrate_cold(vectors, graph, numbers, torch.tensor([0.0, 1.0]), popularity)
     scores = calibrated.joined("users") @ calibrated.joined("bundles").T
-    added = -1 + 0.5 * math.log(4)
-    assert torch.allclose(scores, torch.tensor([[3.0, 10 + added], [6.0, 20 + added]]))
+    added = -1 + 0.5 * math.log(4) + 2 * 0.1
+    assert torch.allclose(scores, torch.tensor([[10.0, 10 + 27 + added], [13.0, 20 + 27 + added]]))
 
 
 def test_users_are_thinned_out_evenly() -> None:

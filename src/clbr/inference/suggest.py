@@ -78,12 +78,11 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
     margins = _margins(state, bundle, k)
     near = margins.abs().argsort()[:NEAR_USERS]
     effects = torch.zeros(len(near), state.graph.items)  # of an item in the bundle on its score, for each user
-    for level in state.embeddings.levels.values():
-        if level.items is not None:
-            effects += level.users[near] @ level.items.T
     model = state.artifact.model
-    if isinstance(model, Encoder) and model.calibrates and model.cold[bundle]:
-        effects *= model.calibration[0]
+    assert isinstance(model, Encoder)
+    for level, scale in zip(state.embeddings.levels.values(), model.level_scales(bundle), strict=False):
+        if level.items is not None:
+            effects += scale * (level.users[near] @ level.items.T)
     effects /= len(inside)
     margins = margins[near][:, None]
     width = effects.std().clamp(min=1e-9)

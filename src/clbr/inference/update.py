@@ -24,7 +24,6 @@ from clbr.inference.artifact import KINDS, Artifact, make_graph
 from clbr.inference.export import widened
 from clbr.inference.new_nodes import LEARNING_RATE, STEPS, fit_new_nodes, grown_model
 from clbr.models.base import ClosedForm, Encoder, Model
-from clbr.models.cold import cold_bundles
 from clbr.models.registry import find_model, make_model
 
 TABLES: dict[str, Relation] = {"user_bundle": "ub", "user_item": "ui", "bundle_item": "bi"}
@@ -252,7 +251,7 @@ def _updated_model(artifact: Artifact, kind: type[Model], dataset: BundleDataset
     graph = make_graph(pairs, *sizes.values())
     fit_new_nodes(artifact, model, graph, steps, rate)
     if model.calibrates:
-        model.cold.copy_(cold_bundles(graph))
+        model.mark_cold(graph)
         model.cold[-1] = 0  # the unseen bundle is asked about as if it were known
     return model
 

@@ -12,7 +12,15 @@ from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
-from clbr.models.cold import NEUTRAL, calibrate_cold, calibration_users, cold_bundles, fit_calibration
+from clbr.models.cold import (
+    FEATURES,
+    NEUTRAL,
+    calibrate_cold,
+    calibration_users,
+    cold_bundles,
+    fit_calibration,
+    item_popularity,
+)
 from clbr.models.columns import add_up, cut, own_columns
 from clbr.models.embeddings import Batch, Embeddings
 from clbr.models.objectives import TopK, bpr, softmax_loss
@@ -196,14 +204,17 @@ class Encoder(Model):
     """A model that computes embeddings from a graph. Counterfactual views, what-if and explanations need one."""
 
     calibration: Tensor
-    """Scale, offset and size weight of cold bundles, if `calibrates`."""
+    """The numbers that compare cold bundles with others (cold.py), if `calibrates`."""
     cold: Tensor
     """1 for each bundle that is cold, if `calibrates`."""
+    popularity: Tensor
+    """How popular the bundles of each item are, if `calibrates`."""
 
-    def add_calibration(self, bundles: int) -> None:
+    def add_calibration(self, bundles: int, items: int) -> None:
         """Add the state of a model that calibrates; `build_model` calls it."""
         self.register_buffer("calibration", torch.tensor(NEUTRAL))
         self.register_buffer("cold", torch.zeros(bundles))
+        self.register_buffer("popularity", torch.zeros(items))
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
@@ -243,15 +254,34 @@ class Encoder(Model):
         """Fit how cold bundles compare with the others (cold.py), if the settings say so."""
         if not self.calibrates or not len(dataset.validation):
             return
+        self.mark_cold(graph)
+        users, start = calibration_users(dataset.validation, graph.bundles), tuple(self.calibration.tolist())
+        with torch.no_grad():
+            levels = self.encode(graph).levels.values()
+
+            def score(users: Tensor) -> Tensor:
+                """Return the scores of each level, (levels, n, bundles)."""
+                at = users.to(self.cold.device)
+                return torch.stack([add_up(level.users[at] @ level.bundles.T) for level in levels])
+
+            numbers = fit_calibration(score, users, graph, dataset.validation, start)
+            self.calibration.copy_(add_up(numbers) / cut.size)  # processors of another kind may differ in the last bits
+
+    def mark_cold(self, graph: BundleGraph) -> None:
+        """Keep which bundles of this graph are cold, and how popular the bundles of its items are."""
         self.cold.copy_(cold_bundles(graph))
-        self.calibration.copy_(torch.tensor(NEUTRAL))
-        users, scorer = calibration_users(dataset.validation, graph.bundles), self.scorer(graph)
-        numbers = fit_calibration(scorer.scores, users, graph, dataset.validation)
-        self.calibration.copy_(add_up(numbers) / cut.size)  # processors of another kind may differ in the last bits
+        self.popularity.copy_(item_popularity(graph))
 
     def calibrated(self, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
         """Return the embeddings on a graph with the scores of cold bundles calibrated, if the settings say so."""
-        return calibrate_cold(embeddings, graph, self.calibration, self.cold) if self.calibrates else embeddings
+        if not self.calibrates:
+            return embeddings
+        return calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
+
+    def level_scales(self, bundle: int) -> list[float]:
+        """Return the factors of the levels' scores of a bundle: 1, unless it is cold and calibrated."""
+        is_cold = self.calibrates and bool(self.cold[bundle])
+        return (self.calibration if is_cold else torch.tensor(NEUTRAL))[FEATURES:].tolist()
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""

@@ -1,8 +1,13 @@
 """Cold bundles, which no training user chose: how their scores compare with those of other bundles.
 
 A cold bundle was a negative for every user, so a model ranks it below all others, however well its contents fit. Its
-score s becomes scale * s + offset + size_weight * log(number of its items); popular bundles tend to be large, which a
-mean over items hides. The three numbers are those under which the validation pairs are most likely.
+score becomes
+
+    the sum over levels of scale * s + offset + size_weight * log(number of its items) + popularity_weight * p
+
+with s the score of a level, and p how popular the bundles are that its items are in. Each level has a scale of its own:
+what a level says of a bundle that nobody chose is worth more or less than what it says of another. Popular bundles tend
+to be large, which a mean over items hides. The numbers are those under which the validation pairs are most likely.
 """
 
 from collections.abc import Callable
@@ -19,8 +24,12 @@ from clbr.graph.graph import BundleGraph
 from clbr.models.columns import cut
 from clbr.models.embeddings import Embeddings, Level
 
-NEUTRAL = (1.0, 0.0, 0.0)
-"""Scale, offset and size weight that leave a score as it is."""
+FEATURES = 3
+"""The first numbers of a calibration: offset, size weight and popularity weight. The scales of the levels follow."""
+MAX_LEVELS = 8
+"""Scales that a calibration holds. Those of levels that a model does not have stay 1."""
+NEUTRAL = (0.0,) * FEATURES + (1.0,) * MAX_LEVELS
+"""The calibration that leaves scores as they are."""
 RIDGE = 1e-4
 """Weight of the squared distance from NEUTRAL: it keeps the offset finite if all validation pairs are cold."""
 MAX_USERS, MIN_USERS, MAX_SCORES = 1_000, 50, 1 << 23
@@ -36,9 +45,23 @@ def cold_bundles(graph: BundleGraph) -> Tensor:
     return graph.ub.right_degrees == 0
 
 
-def log_sizes(graph: BundleGraph) -> Tensor:
-    """Return the logarithm of each bundle's number of items; 0 for an empty bundle."""
-    return graph.bi.left_degrees.clamp(min=1).log()
+def item_popularity(graph: BundleGraph) -> Tensor:
+    """Return for each item how popular its warm bundles are: the mean of log(1 + users), less that of all of them.
+
+    One more bundle of average popularity is counted, so that an item of few bundles, or of none, is near 0.
+    """
+    popularity = graph.ub.right_degrees.log1p()
+    warm = graph.ub.right_degrees > 0
+    average = popularity[warm].mean() if warm.any() else popularity.new_zeros(())
+    both = torch.stack([(popularity - average) * warm, warm.to(popularity.dtype)], dim=1)  # sums and counts
+    sums, counts = (graph.bi.plain.T @ both).unbind(1)
+    return sums / (counts + 1)
+
+
+def features(graph: BundleGraph, popularity: Tensor) -> Tensor:
+    """Return for each bundle 1, the logarithm of its number of items, and the mean popularity of its items."""
+    sizes = graph.bi.left_degrees.clamp(min=1).log()[:, None]  # an empty bundle counts as one of one item
+    return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity[:, None]], dim=1)
 
 
 def cold_share(train: Pairs, held_out: Pairs, bundles: int) -> float:
@@ -48,68 +71,86 @@ def cold_share(train: Pairs, held_out: Pairs, bundles: int) -> float:
 
 
 def fit_calibration(
-    score: Callable[[Tensor], Tensor], users: NDArray[np.int64], graph: BundleGraph, held_out: Pairs
+    score: Callable[[Tensor], Tensor],
+    users: NDArray[np.int64],
+    graph: BundleGraph,
+    held_out: Pairs,
+    start: tuple[float, ...] = NEUTRAL,
 ) -> Tensor:
-    """Return the scale, offset and size weight of cold bundles that make the users' held-out pairs most likely.
+    """Return the calibration of cold bundles that makes the users' held-out pairs most likely.
 
-    `score` maps user indices to (n, bundles) scores; `users` are sorted. The likelihood of a pair is a softmax over all
-    bundles that the user has not chosen in training. It is log-linear in the three numbers, so there is one maximum.
+    `score` maps user indices to the scores of each level, (levels, n, bundles); `users` are sorted. The likelihood of a
+    pair is a softmax over all bundles that the user has not chosen in training. It is log-linear in the numbers, so
+    there is one maximum, wherever the search starts.
     """
     from scipy.optimize import minimize  # here, since its import would slow down every start by a quarter of a second
 
-    cold, sizes = cold_bundles(graph).numpy(), log_sizes(graph).double().numpy()
+    cold = cold_bundles(graph).numpy()
     held_out = held_out[np.isin(held_out[:, 0], users)]
     if not cold.any() or not len(held_out):
         return torch.tensor(NEUTRAL)
     warm, table = _log_sums(score, users, graph, cold)
-    sizes, rows, place = sizes[cold], np.searchsorted(users, held_out[:, 0]), np.cumsum(cold) - 1
+    known = features(graph, item_popularity(graph)).double().numpy()[cold]  # (cold, FEATURES)
+    rows, place = np.searchsorted(users, held_out[:, 0]), np.cumsum(cold) - 1
     weights = np.bincount(rows, minlength=len(users)) / len(held_out)
     chosen = cold[held_out[:, 1]]
     rows, columns = rows[chosen], place[held_out[chosen, 1]]
-    observed = np.array([table[rows, columns].sum(), len(rows), sizes[columns].sum()]) / len(held_out)
+    observed = np.concatenate([known[columns].sum(0), table[:, rows, columns].sum(1)]) / len(held_out)
+    size = FEATURES + len(table)
+    neutral = np.array(NEUTRAL[:size])
 
     def loss(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return the mean of -log likelihood with the ridge, and its gradient."""
-        logits = numbers[0] * table + (numbers[1] + numbers[2] * sizes)
+        logits = np.tensordot(numbers[FEATURES:], table, 1) + known @ numbers[:FEATURES]
         total = np.logaddexp(warm, logsumexp(logits, axis=1))
         shares = weights[:, None] * np.exp(logits - total[:, None])
-        by_bundle, away = shares.sum(0), numbers - NEUTRAL
-        expected = np.array([(shares * table).sum(), by_bundle.sum(), by_bundle @ sizes])
+        away = numbers - neutral
+        expected = np.concatenate([shares.sum(0) @ known, np.tensordot(table, shares, 2)])
         return float(weights @ total - numbers @ observed + RIDGE * away @ away), expected - observed + 2 * RIDGE * away
 
-    bounds = [(0.0, None), (None, None), (None, None)]  # a scale below 0 would turn the ranking of cold bundles round
-    found = minimize(loss, np.array(NEUTRAL), jac=True, method="L-BFGS-B", bounds=bounds)
-    return torch.from_numpy(found.x).to(torch.float32)
+    # A scale below 0 would turn the ranking of a level round.
+    bounds = [(None, None)] * FEATURES + [(0.0, None)] * len(table)
+    found = minimize(loss, np.array(start[:size]), jac=True, method="L-BFGS-B", bounds=bounds)
+    return torch.tensor([*found.x, *NEUTRAL[size:]], dtype=torch.float32)
 
 
 def _log_sums(
     score: Callable[[Tensor], Tensor], users: NDArray[np.int64], graph: BundleGraph, cold: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return for each user the log of the sum of e^score over warm bundles not chosen, and the scores of cold ones."""
+    """Return for each user the log of the sum of e^score over warm bundles not chosen, and the scores of cold ones.
+
+    The scores of cold bundles are those of each level, (levels, users, cold bundles).
+    """
     known = graph.ub.pairs[np.isin(graph.ub.pairs[:, 0], users)]
     place, block = np.searchsorted(users, known[:, 0]), max(1, BLOCK_SCORES // graph.bundles)
-    sums, table = np.full(len(users), -np.inf), np.empty((len(users), int(cold.sum())))
+    sums, tables = np.full(len(users), -np.inf), []
     for start in range(0, len(users), block):
         part = slice(start, start + block)
-        scores = score(torch.from_numpy(users[part])).cpu().double().numpy()
+        levels = score(torch.from_numpy(users[part])).cpu().double().numpy()
+        tables.append(levels[:, :, cold])
+        scores = levels.sum(0)
         inside = (place >= start) & (place < start + block)
         scores[place[inside] - start, known[inside, 1]] = -np.inf
-        table[part] = scores[:, cold]
         if not cold.all():
             sums[part] = logsumexp(scores[:, ~cold], axis=1)
-    return sums, table
+    return sums, np.concatenate(tables, axis=1)
 
 
-def calibrate_cold(embeddings: Embeddings, graph: BundleGraph, numbers: Tensor, cold: Tensor) -> Embeddings:
+def calibrate_cold(
+    embeddings: Embeddings, graph: BundleGraph, numbers: Tensor, cold: Tensor, popularity: Tensor
+) -> Embeddings:
     """Return the embeddings with the vectors of cold bundles scaled, and a level with what is added to their scores.
 
-    `cold` is 1 for cold bundles and 0 for others. It is that of training: an edit of one user's choices must not
-    change what all others see.
+    `cold` is 1 for cold bundles and 0 for others, `popularity` that of the items. Both are those of training: an edit
+    of one user's choices must not change what all others see.
     """
-    scale, offset, size_weight = numbers
-    factors = (1 + (scale - 1) * cold)[:, None]
-    levels = {name: replace(level, bundles=level.bundles * factors) for name, level in embeddings.levels.items()}
-    added = ((offset + size_weight * log_sizes(graph).to(numbers.device)) * cold)[:, None]
+    weights, scales = numbers[:FEATURES], numbers[FEATURES:]
+    factors = 1 + (scales - 1) * cold[:, None]  # (bundles, MAX_LEVELS)
+    levels = {
+        name: replace(level, bundles=level.bundles * factors[:, number, None])
+        for number, (name, level) in enumerate(embeddings.levels.items())
+    }
+    added = (features(graph, popularity).to(numbers.device) @ weights * cold)[:, None]
     users = added.new_full((graph.users, 1), 1 / cut.size)  # the parts of several processes are added up
     return Embeddings(levels | {COLD_LEVEL: Level(users, added)})
 

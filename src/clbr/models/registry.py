@@ -134,7 +134,7 @@ def build_model(name: str, settings: dict[str, Any], users: int, bundles: int, i
     kind = find_model(name)
     model: Model = kind(kind.config_class.make(settings, f"settings of {name}"), users, bundles, items)  # type: ignore[call-arg]
     if isinstance(model, Encoder) and model.calibrates:
-        model.add_calibration(bundles)
+        model.add_calibration(bundles, items)
     return model
 
 
