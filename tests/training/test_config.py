@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -274,3 +275,23 @@ def test_notes_name_the_preset_and_what_is_not_the_papers_method(tmp_path: Path)
         f"preset {own}: its constraint is 'constant', not the paper's 'adaptive'",
     ]
     assert preset_notes("bgcn", own, "Youshu") == [f"preset {own}"]
+
+
+def test_the_learning_rate_grows_with_the_square_root_of_a_batch_that_grew_with_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    large = {"batch_size": 32_768}  # 16 times the default
+
+    def rate(**options: Any) -> float:
+        return compose("x", "crosscbr", **({"by_data": large} | options)).train.learning_rate
+
+    assert rate() == rate(preset="youshu") == 0.004
+    assert rate(by_data={"batch_size": 4096}) == 0.00141
+    assert rate(by_data={"batch_size": 256}) == rate(by_data=None) == 0.001  # never smaller
+    # what somebody chose stays: the rate itself, or the batch
+    assert rate(changes={"learning_rate": 0.003}) == 0.003
+    assert rate(changes={"batch_size": 8192}) == 0.001
+    Path("mine.toml").write_text("[train]\nlearning_rate = 0.005\n")
+    assert rate(preset="mine.toml") == 0.005
+    assert compose("x", "bgcn", by_data=large, preset="netease").train.learning_rate == 0.0003  # its batch is stated

@@ -113,8 +113,9 @@ def compose(
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
     ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default. Raises `InputError`
-    for unknown names, settings and values.
+    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default, and where it is
+    larger, the learning rate is, too, unless `changes` or a preset of one's own has one. Raises `InputError` for
+    unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -131,7 +132,11 @@ def compose(
     config["settings"] = checked.model_dump(mode="json")
     if name and not name.endswith(".toml") and "batch_size" in by_data:  # shipped: found with the fixed default
         by_data["batch_size"] = max(by_data["batch_size"], TrainConfig().batch_size)
-    config["train"] = _make_train(by_data | base.train | train, model).model_dump(mode="json", exclude_none=True)
+    own = base.train | train if name.endswith(".toml") else train  # settings that somebody chose for these data
+    made = _make_train(by_data | base.train | train, model)
+    if "batch_size" in by_data and not own.keys() & {"batch_size", "learning_rate"}:
+        made = made.model_copy(update={"learning_rate": scaled_learning_rate(made.learning_rate, made.batch_size)})
+    config["train"] = made.model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
         message = f"hard_from: the objective {config['settings']['objective']} draws no negatives"
         raise InputError(f"{message}; leave it out, or set objective to bpr", "hard_from", "set")
@@ -191,6 +196,16 @@ def default_batch_size(pairs: int) -> int:
     pairs.
     """
     return max(SMALLEST_BATCH, 1 << (max(1, pairs // STEPS).bit_length() - 1))
+
+
+def scaled_learning_rate(rate: float, batch_size: int) -> float:
+    """Return the learning rate for a batch that grew with the data, given the one for batches of the fixed default.
+
+    It grows with the square root of the batch, the rule for Adam (Malladi et al., NeurIPS 2022): a larger batch has a
+    less noisy gradient, and an epoch of large data has no more steps than one of small data.
+    """
+    growth = max(1.0, batch_size / TrainConfig().batch_size)
+    return float(f"{rate * growth**0.5:.3g}") if growth > 1 else rate
 
 
 def _make_train(train: dict[str, Any], model: str) -> TrainConfig:
