@@ -31,7 +31,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("lightgcn", {"objective": "slk", "clip": 0.01}),
     ("crosscbr", {"augmentation": "messages", "layers": 2}),
     ("multicbr", {}),
-    ("trilevel", {"compared_bundles": 20}),
+    ("trilevel", {"compared_bundles": 20, "calibrate_cold": True}),
 ]
 RUN = ("trilevel", {"epochs": 2})
 """A run that is stopped after its first epoch and resumed with another number of processes."""
@@ -64,7 +64,7 @@ def start_workers(space: Path, size: int) -> None:
 def test_several_processes_train_what_one_trains(
     space: Path, tmp_path: Path, tiny: World, number: int, size: int
 ) -> None:
-    """With dropout on messages, noise, a sample of the bundles, weights of the top K, weight decay and clipping."""
+    """With dropout on messages, noise, a sample of the bundles, weights of the top K, calibration, decay and clipping."""
     alone = train_case(tiny.dataset, config(space / "shop", *CASES[number]), tmp_path / "alone")
     together = json.loads((space / f"{size}.json").read_text())[number]
     for part in ("losses", "validation"):
