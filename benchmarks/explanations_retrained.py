@@ -77,14 +77,18 @@ def gone(artifact: Artifact, cases: Sequence[Case]) -> NDArray[np.bool_]:
     return np.array([state.rank(user, bundle) > K for user, bundle, _ in cases])
 
 
-def share(values: NDArray[np.bool_]) -> str:
-    """Return the share of True, with its 95 % interval over the cases in the last axis (bootstrap)."""
-    if not values.size:
+def share(values: NDArray[np.bool_], counted: NDArray[np.bool_]) -> str:
+    """Return the share of True among the counted ones, (seeds, cases), with its 95 % interval.
+
+    The interval is by a bootstrap over cases; all seeds of a case are drawn together.
+    """
+    if not counted.any():
         return ""
-    rng, cases = np.random.default_rng(0), values.shape[-1]
-    drawn = [values[..., rng.integers(cases, size=cases)].mean() for _ in range(1000)]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return f"{values.mean():.0%} ({low:.0%} to {high:.0%})"
+    rng, cases = np.random.default_rng(0), values.shape[1]
+    drawn = [rng.integers(cases, size=cases) for _ in range(1000)]
+    shares = [(values & counted)[:, some].sum() / max(1, counted[:, some].sum()) for some in drawn]
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return f"{values[counted].mean():.0%} ({low:.0%} to {high:.0%})"
 
 
 def main() -> None:
@@ -94,7 +98,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--model", default="trilevel")
     parser.add_argument("--preset")
-    parser.add_argument("--out", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="a folder for one model and preset")
     parser.add_argument("--threads", type=int)
     options = parser.parse_args()
     options.paradigm = "original"
@@ -105,6 +109,7 @@ def main() -> None:
         """Train with every seed on the data with the edits; finished runs in --out are used again."""
         data, edited = options.data, dataset
         if edits.drop:
+            name = f"{name}-{options.model}-{options.preset or 'defaults'}"  # edits are those of the model
             edited = replace(edit_dataset(dataset, edits), name=f"{dataset.name}-edited-{name}")
             data = options.out / edited.name
             if not data.exists():
@@ -133,13 +138,13 @@ def main() -> None:
     before = np.stack([gone(artifact, cases) for artifact in plain])  # (seeds, cases)
     for name, artifacts in rows.items():
         after = np.stack([gone(artifact, cases) for artifact in artifacts])
-        listed = [share_of_listed(after[part], before[part]) for part in (slice(0, 1), slice(1, None))]
-        print(f"| {name} | {share(after[:1])} | {share(after[1:])} | {listed[0]} | {listed[1]} |", flush=True)
-
-
-def share_of_listed(after: NDArray[np.bool_], before: NDArray[np.bool_]) -> str:
-    """Return the share of bundles that are gone, of those that were in the list with nothing removed."""
-    return share(after[~before][None])
+        every = np.ones_like(after)
+        parts = [(after[part], every[part], ~before[part]) for part in (slice(0, 1), slice(1, None))]
+        whole = [share(values, counted) for values, counted, _ in parts]
+        listed = [share(values, counted) for values, _, counted in parts]
+        if name == "nothing":  # the others are 0 by construction
+            whole[0], listed = "", ["", ""]
+        print(f"| {name} | {' | '.join(whole)} | {' | '.join(listed)} |", flush=True)
 
 
 if __name__ == "__main__":

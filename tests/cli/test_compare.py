@@ -117,4 +117,9 @@ def test_a_models_settings_are_listed_as_a_preset_that_changes_nothing(run: Run,
     assert code == 0
     assert ("# Adam's learning rate" in out) is not issubclass(MODELS[model], ClosedForm)
     (tmp_path / "listed.toml").write_text(out)
-    assert compose("shop", model, preset=str(tmp_path / "listed.toml")) == compose("shop", model)
+    by_data = (
+        {} if issubclass(MODELS[model], ClosedForm) else {"batch_size": 8192} | MODELS[model].defaults_for(350_000)
+    )
+    for options in ({}, {"by_data": by_data}):  # what follows from the data is a comment
+        listed = compose("shop", model, preset=str(tmp_path / "listed.toml"), **options)
+        assert listed == compose("shop", model, **options)

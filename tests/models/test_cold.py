@@ -13,15 +13,17 @@ from scipy.special import log_softmax
 
 import clbr
 from clbr.data.dataset import BundleDataset
+from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.inference.artifact import open_artifact
+from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import run_artifact, save_artifact
 from clbr.inference.reencoder import Reencoder
 from clbr.inference.similar import similar
 from clbr.inference.update import update
 from clbr.inference.whatif import edited_state
+from clbr.models.base import Encoder
 from clbr.models.cold import (
     COLD_LEVEL,
     FEATURES,
@@ -38,9 +40,9 @@ from clbr.models.cold import (
 )
 from clbr.models.embeddings import Embeddings, Level
 from clbr.models.registry import MODELS, make_model
-from clbr.rng import torch_generator
+from clbr.rng import generator, torch_generator
 from clbr.training.config import compose, defaults_by_data
-from clbr.training.loop import WARM, selecting_value
+from clbr.training.loop import CROSS, WARM, make_optimizer, selecting_value, train
 from clbr.training.run import start
 from clbr.training.run_folder import best_model, best_scorer
 
@@ -116,7 +118,7 @@ def test_the_popularity_of_an_item_is_that_of_its_warm_bundles_with_one_average_
     contents = Edges(pairs((0, 0), (0, 1), (1, 1), (2, 1), (2, 2)), (3, 3))
     graph = BundleGraph(Edges(pairs((0, 0), (1, 0), (2, 0), (2, 1)), (3, 3)), Edges(pairs(), (3, 3)), contents)
     half = (math.log(4) - math.log(2)) / 2  # bundle 0 is above the average of the warm ones by this, bundle 1 below
-    assert item_popularity(graph).tolist() == pytest.approx([half / 2, 0, 0], abs=1e-6)
+    assert item_popularity(graph).flatten().tolist() == pytest.approx([half / 2, 0, 0], abs=1e-6)
     means = [half / 4, 0, 0]
     expected = [[1, math.log(2), means[0]], [1, 0, means[1]], [1, math.log(2), means[2]]]
     assert np.allclose(features(graph, item_popularity(graph)).numpy(), expected, atol=1e-6)
@@ -150,7 +152,7 @@ def test_calibrated_scores_are_scaled_and_shifted_for_cold_bundles_alone() -> No
     one = Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
     other = Level(torch.tensor([[1.0], [1.0]]), torch.tensor([[7.0], [9.0]]))
     numbers = torch.tensor([-1.0, 0.5, 2.0, 2.0, 3.0, *NEUTRAL[FEATURES + 2 :]])
-    popularity = torch.tensor([0.4, 0.0, 0.0, 0.0])  # of the four items: 0.1 on average
+    popularity = torch.tensor([[0.4], [0.0], [0.0], [0.0]])  # of the four items: 0.1 on average
     vectors = Embeddings({"one": one, "other": other})
     calibrated = calibrate_cold(vectors, graph, numbers, torch.tensor([0.0, 1.0]), popularity)
     scores = calibrated.joined("users") @ calibrated.joined("bundles").T
@@ -229,6 +231,10 @@ def test_a_calibrated_model_finds_cold_bundles_and_another_does_not(cold_data: B
         one.id for one in similar(artifact, "bundle", bundle, k=20).similar if cold_data.popularity[int(one.id)]
     ]
     assert warm_ones  # an offset of the scores does not keep cold bundles apart
+    found = [one.id for one in similar(artifact, "bundle", bundle, k=20).similar]
+    artifact.model.calibration[FEATURES:] = torch.tensor([9.0, 0.0, 1.0, *NEUTRAL[FEATURES + 3 :]])
+    rescaled = Artifact.of(artifact.about, artifact.model, cold_data)
+    assert [one.id for one in similar(rescaled, "bundle", bundle, k=20).similar] == found
 
 
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if hasattr(model, "calibrated")])
@@ -241,11 +247,68 @@ def test_every_encoder_with_an_objective_calibrates(name: str, cold_data: Bundle
     model.calibrate(graph, cold_data)
     after, cold = model.scorer(graph).scores(torch.arange(5)), cold_bundles(graph)
     assert torch.equal(before[:, ~cold], after[:, ~cold]) and not torch.equal(before[:, cold], after[:, cold])
+    with torch.no_grad():
+        levels = len(model.encode(graph).levels)
+    scales = model.calibration[FEATURES:]
+    assert (scales[:levels] != 1).all() and (scales[levels:] == 1).all() and (model.calibration[:FEATURES] != 0).all()
 
 
 def test_the_pairs_of_warm_bundles_select_the_epoch() -> None:
     assert selecting_value({"recall@20": 0.5, f"{WARM}recall@20": 0.3}, "recall@20") == 0.3
+    assert selecting_value({"recall@20": 0.5, f"{CROSS}recall@20": 0.2}, "recall@20") == 0.2
     assert selecting_value({"recall@20": 0.5}, "recall@20") == 0.5
+
+
+def test_where_all_validation_pairs_are_cold_bundles_that_were_not_fitted_to_select_the_epoch(
+    cold_data: BundleDataset,
+) -> None:
+    only = cold_data.validation[cold_data.popularity[cold_data.validation[:, 1]] == 0]
+    data = replace(cold_data, validation=only)
+    config = compose("", "trilevel", changes={"epochs": 2, "calibrate_cold": True, "batch_size": 256})
+    model = make_model("trilevel", config.settings, data, torch_generator(0, "model"))
+    epochs = [*train(model, make_optimizer(model, config.train), data, config.train, seed=0)]
+    crossed = epochs[-1].validation[f"{CROSS}recall@20"]
+    assert f"{WARM}recall@20" not in epochs[-1].validation and crossed != epochs[-1].validation["recall@20"]
+    # by hand: fitted to the one half, measured on the other, and the last calibration is that of all pairs
+    graph, kept = BundleGraph.of(data), model.calibration.clone()
+    bundles = generator(0, "halves of cold bundles").permutation(np.unique(only[:, 1]))
+    halves = [replace(data, validation=only[np.isin(only[:, 1], bundles[half::2])]) for half in (0, 1)]
+    values = []
+    for fitted, measured in (halves, halves[::-1]):
+        model.calibrate(graph, fitted)
+        values.append(evaluate(model.scorer(graph), measured, split="validation", ks=[20])["recall@20"])
+    assert crossed == pytest.approx(sum(values) / 2, abs=0.02)
+    model.calibrate(graph, data)
+    assert torch.allclose(model.calibration, kept, atol=0.1)
+
+
+def test_effects_of_items_are_scaled_by_level_and_by_popularity_for_cold_bundles_alone(
+    cold_data: BundleDataset,
+) -> None:
+    model = make_model("trilevel", {"calibrate_cold": True}, cold_data, torch_generator(0, "model"))
+    assert isinstance(model, Encoder)
+    graph = BundleGraph.of(cold_data)
+    model.mark_cold(graph)
+    model.calibration.copy_(torch.tensor([-1.0, 0.5, 2.0, 4.0, 0.0, 3.0, *NEUTRAL[FEATURES + 3 :]]))
+    with torch.no_grad():
+        embeddings = model.calibrated(model.encode(graph), graph)
+    users, levels = torch.tensor([3, 5]), embeddings.levels
+    item, contents = (levels[name].users[users] @ levels[name].items.T for name in ("item", "contents"))
+    cold, warm = (int(np.flatnonzero((cold_data.popularity == 0) == is_cold)[0]) for is_cold in (True, False))
+    assert torch.allclose(model.item_effects(embeddings, users, warm), item + contents)
+    expected = 4 * item + 3 * contents + 2 * item_popularity(graph).T
+    assert torch.allclose(model.item_effects(embeddings, users, cold), expected, atol=1e-6)
+
+
+def test_more_levels_than_a_calibration_holds_is_an_error(cold_data: BundleDataset) -> None:
+    model = make_model("bprmf", {"calibrate_cold": True}, cold_data, torch_generator(0, "model"))
+    assert isinstance(model, Encoder)
+    encode = model.encode
+    model.encode = lambda graph, generator=None: Embeddings(  # type: ignore[method-assign]
+        {str(number): next(iter(encode(graph).levels.values())) for number in range(MAX_LEVELS + 1)}
+    )
+    with pytest.raises(InputError, match="at most 8 levels, not 9; set calibrate_cold to false"):
+        model.calibrate(BundleGraph.of(cold_data), cold_data)
 
 
 def test_cold_share_counts_pairs() -> None:

@@ -92,21 +92,23 @@ def models(
 
 
 def _list_settings(name: str) -> None:
-    """Print the settings that --set can change, as a preset file with the default values."""
+    """Print the settings that --set can change, as a preset file with the default values; data decide on some."""
     from clbr.counterfactual.config import ViewsConfig
     from clbr.models.base import ClosedForm, Encoder
     from clbr.models.registry import find_model
-    from clbr.training.config import TrainConfig
+    from clbr.training.config import TrainConfig, settings_by_data
 
     model = find_model(name)
     parts = {"settings": model.config_class} | ({} if issubclass(model, ClosedForm) else {"train": TrainConfig})
     if issubclass(model, Encoder) and model.relations:
         parts |= {"views": ViewsConfig}  # with a training strategy that has views
+    by_data = settings_by_data(model)
     for title, config in parts.items():
         typer.echo(f"[{title}]")
         for key, field in config.model_fields.items():
             default = model.train_defaults.get(key, field.default) if title == "train" else field.default
-            line = f"# {key} =" if default is None or key == "batch_size" else f"{key} = {json.dumps(default)}"
+            value = "" if default is None else f" {json.dumps(default)}"
+            line = f"{'# ' if default is None or key in by_data else ''}{key} ={value}"
             typer.echo(f"{line:<28}  # {field.description}")
 
 

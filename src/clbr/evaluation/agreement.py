@@ -15,7 +15,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.stats import rankdata
 
 from clbr.config import Config
 from clbr.errors import InputError
@@ -81,6 +80,8 @@ def measure_agreement(
 
 def _standardised(changes: Changes) -> Changes:
     """Ranks within each row, with mean 0 and length 1, so that inner products are rank correlations; 0 if all equal."""
+    from scipy.stats import rankdata  # here: its import takes a quarter of a second
+
     ranks = rankdata(changes, axis=-1)
     ranks -= ranks.mean(-1, keepdims=True)
     lengths = np.linalg.norm(ranks, axis=-1, keepdims=True)

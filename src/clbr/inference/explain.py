@@ -154,11 +154,8 @@ def _swaps(case: Case) -> Explanation:
         raise UnsupportedError(
             f"{artifact.about.model} does not use a bundle's contents: ask for additions to the history instead"
         )
-    fit, model = torch.zeros(state.graph.items), artifact.model
-    assert isinstance(model, Encoder)
-    for level, scale in zip(state.embeddings.levels.values(), model.level_scales(case.bundle), strict=False):
-        if level.items is not None:
-            fit += scale * (level.items @ level.users[case.user])
+    assert isinstance(artifact.model, Encoder)
+    fit = artifact.model.item_effects(state.embeddings, torch.tensor([case.user]), case.bundle).squeeze(0)
     inside = neighbours(state.graph.bi.pairs, case.bundle).astype(np.int64)
     leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
     fit[inside] = -torch.inf

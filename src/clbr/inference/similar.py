@@ -10,7 +10,6 @@ from clbr.evaluation.ranking import top
 from clbr.inference.answers import Similar, SimilarNode
 from clbr.inference.artifact import Artifact
 from clbr.inference.vectors import node_vectors
-from clbr.models.cold import COLD_LEVEL
 
 
 def similar(artifact: Artifact, kind: Literal["bundle", "item"], id: str | int, *, k: int = 10) -> Similar:
@@ -18,7 +17,7 @@ def similar(artifact: Artifact, kind: Literal["bundle", "item"], id: str | int, 
     nodes = artifact.nodes[kind]
     index = nodes.index(id)
     k = min(whole_number(k, "k"), len(nodes) - 1)
-    vectors = node_vectors(artifact, kind, without=COLD_LEVEL)  # an offset of the scores says nothing about contents
+    vectors = node_vectors(artifact, kind, calibrated=False)  # scales and offsets of scores say nothing about contents
     if vectors is None:
         raise UnsupportedError(
             f"{artifact.about.model} has no {kind} vectors to compare; crosscbr and bgcn, for instance, have"

@@ -77,13 +77,9 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
         return []
     margins = _margins(state, bundle, k)
     near = margins.abs().argsort()[:NEAR_USERS]
-    effects = torch.zeros(len(near), state.graph.items)  # of an item in the bundle on its score, for each user
     model = state.artifact.model
     assert isinstance(model, Encoder)
-    for level, scale in zip(state.embeddings.levels.values(), model.level_scales(bundle), strict=False):
-        if level.items is not None:
-            effects += scale * (level.users[near] @ level.items.T)
-    effects /= len(inside)
+    effects = model.item_effects(state.embeddings, near, bundle) / len(inside)  # of an item in the bundle on its score
     margins = margins[near][:, None]
     width = effects.std().clamp(min=1e-9)
     gains = _expected_users(margins + effects - effects[:, inside].mean(1, keepdim=True), width)

@@ -12,18 +12,25 @@ from clbr.files import atomic_folder, require_free
 from clbr.inference.artifact import Artifact
 from clbr.inference.lists import node_columns
 from clbr.models.base import Encoder
+from clbr.models.cold import COLD_LEVEL
 from clbr.models.registry import find_model
 
 FILES: dict[Kind, str] = {kind: f"{kind}s.parquet" for kind in KINDS}
 
 
-def node_vectors(artifact: Artifact, kind: Kind, without: str = "") -> Tensor | None:
+def node_vectors(artifact: Artifact, kind: Kind, calibrated: bool = True) -> Tensor | None:
     """The (n, d) vectors of all nodes of a kind but the unseen one; the levels that have such vectors side by side.
 
-    The level `without` is left out.
+    Without `calibrated`, the vectors of cold bundles are those that the model computes.
     """
-    named = artifact.embeddings.levels.items() if artifact.about.levels else ()
-    levels = [level for name, level in named if name != without]
+    if not artifact.about.levels:
+        return None
+    embeddings = artifact.embeddings
+    if not calibrated and COLD_LEVEL in embeddings.levels:
+        assert isinstance(artifact.model, Encoder)
+        with torch.no_grad():
+            embeddings = artifact.model.encode(artifact.graph)
+    levels = embeddings.levels.values()
     sides = [{"user": level.users, "bundle": level.bundles, "item": level.items}[kind] for level in levels]
     found = [side for side in sides if side is not None]
     return torch.cat(found, dim=1)[: len(artifact.nodes[kind])] if found else None

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from clbr.config import Config
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
+from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
 from clbr.models.cold import (
+    COLD_LEVEL,
     FEATURES,
+    MAX_LEVELS,
     NEUTRAL,
     calibrate_cold,
     calibration_users,
@@ -214,7 +217,7 @@ class Encoder(Model):
         """Add the state of a model that calibrates; `build_model` calls it."""
         self.register_buffer("calibration", torch.tensor(NEUTRAL))
         self.register_buffer("cold", torch.zeros(bundles))
-        self.register_buffer("popularity", torch.zeros(items))
+        self.register_buffer("popularity", torch.zeros(items, 1))
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
@@ -258,11 +261,14 @@ class Encoder(Model):
         users, start = calibration_users(dataset.validation, graph.bundles), tuple(self.calibration.tolist())
         with torch.no_grad():
             levels = self.encode(graph).levels.values()
+            if len(levels) > MAX_LEVELS:
+                message = f"cold bundles are calibrated for models of at most {MAX_LEVELS} levels, not {len(levels)}"
+                raise InputError(f"{message}; set calibrate_cold to false", "calibrate_cold", "set")
 
             def score(users: Tensor) -> Tensor:
                 """Return the scores of each level, (levels, n, bundles)."""
                 at = users.to(self.cold.device)
-                return torch.stack([add_up(level.users[at] @ level.bundles.T) for level in levels])
+                return add_up(torch.stack([level.users[at] @ level.bundles.T for level in levels]))
 
             numbers = fit_calibration(score, users, graph, dataset.validation, start)
             self.calibration.copy_(add_up(numbers) / cut.size)  # processors of another kind may differ in the last bits
@@ -278,10 +284,21 @@ class Encoder(Model):
             return embeddings
         return calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
 
-    def level_scales(self, bundle: int) -> list[float]:
-        """Return the factors of the levels' scores of a bundle: 1, unless it is cold and calibrated."""
+    def item_effects(self, embeddings: Embeddings, users: Tensor, bundle: int) -> Tensor:
+        """Return what each item brings to a bundle's score for some users, (users, items), to first order.
+
+        That is the sum of the levels' inner products and, if the bundle is cold and calibrated, their scales and the
+        item's popularity. `embeddings` may be calibrated: users and items are not changed by it.
+        """
         is_cold = self.calibrates and bool(self.cold[bundle])
-        return (self.calibration if is_cold else torch.tensor(NEUTRAL))[FEATURES:].tolist()
+        numbers = self.calibration.tolist() if is_cold else NEUTRAL
+        levels = [level for name, level in embeddings.levels.items() if name != COLD_LEVEL]
+        items = len(next((level.items for level in levels if level.items is not None), ()))
+        effects = embeddings.joined("users").new_zeros(len(users), items)
+        for level, scale in zip(levels, numbers[FEATURES:], strict=False):  # there may be fewer levels
+            if level.items is not None:
+                effects += scale * (level.users[users] @ level.items.T)
+        return effects + numbers[2] * self.popularity.T if is_cold else effects
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""

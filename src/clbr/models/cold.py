@@ -3,7 +3,7 @@
 A cold bundle was a negative for every user, so a model ranks it below all others, however well its contents fit. Its
 score becomes
 
-    the sum over levels of scale * s + offset + size_weight * log(number of its items) + popularity_weight * p
+    sum over levels (scale * s) + offset + size_weight * log(number of its items) + popularity_weight * p
 
 with s the score of a level, and p how popular the bundles are that its items are in. Each level has a scale of its own:
 what a level says of a bundle that nobody chose is worth more or less than what it says of another. Popular bundles tend
@@ -48,20 +48,20 @@ def cold_bundles(graph: BundleGraph) -> Tensor:
 def item_popularity(graph: BundleGraph) -> Tensor:
     """Return for each item how popular its warm bundles are: the mean of log(1 + users), less that of all of them.
 
-    One more bundle of average popularity is counted, so that an item of few bundles, or of none, is near 0.
+    One more bundle of average popularity is counted, so that an item of few bundles, or of none, is near 0. (items, 1)
     """
     popularity = graph.ub.right_degrees.log1p()
     warm = graph.ub.right_degrees > 0
     average = popularity[warm].mean() if warm.any() else popularity.new_zeros(())
     both = torch.stack([(popularity - average) * warm, warm.to(popularity.dtype)], dim=1)  # sums and counts
     sums, counts = (graph.bi.plain.T @ both).unbind(1)
-    return sums / (counts + 1)
+    return (sums / (counts + 1))[:, None]
 
 
 def features(graph: BundleGraph, popularity: Tensor) -> Tensor:
-    """Return for each bundle 1, the logarithm of its number of items, and the mean popularity of its items."""
+    """Return for each bundle 1, the logarithm of its number of items, and the mean of `popularity` over its items."""
     sizes = graph.bi.left_degrees.clamp(min=1).log()[:, None]  # an empty bundle counts as one of one item
-    return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity[:, None]], dim=1)
+    return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity], dim=1)
 
 
 def cold_share(train: Pairs, held_out: Pairs, bundles: int) -> float:
@@ -81,9 +81,9 @@ def fit_calibration(
 
     `score` maps user indices to the scores of each level, (levels, n, bundles); `users` are sorted. The likelihood of a
     pair is a softmax over all bundles that the user has not chosen in training. It is log-linear in the numbers, so
-    there is one maximum, wherever the search starts.
+    there is one maximum, which the search finds from any start up to its tolerance.
     """
-    from scipy.optimize import minimize  # here, since its import would slow down every start by a quarter of a second
+    from scipy.optimize import minimize  # here: its import takes a quarter of a second
 
     cold = cold_bundles(graph).numpy()
     held_out = held_out[np.isin(held_out[:, 0], users)]
@@ -123,17 +123,19 @@ def _log_sums(
     """
     known = graph.ub.pairs[np.isin(graph.ub.pairs[:, 0], users)]
     place, block = np.searchsorted(users, known[:, 0]), max(1, BLOCK_SCORES // graph.bundles)
-    sums, tables = np.full(len(users), -np.inf), []
+    sums, table = np.full(len(users), -np.inf), np.empty((0, 0, 0))
     for start in range(0, len(users), block):
         part = slice(start, start + block)
         levels = score(torch.from_numpy(users[part])).cpu().double().numpy()
-        tables.append(levels[:, :, cold])
+        if not start:
+            table = np.empty((len(levels), len(users), int(cold.sum())))
+        table[:, part] = levels[:, :, cold]
         scores = levels.sum(0)
         inside = (place >= start) & (place < start + block)
         scores[place[inside] - start, known[inside, 1]] = -np.inf
         if not cold.all():
             sums[part] = logsumexp(scores[:, ~cold], axis=1)
-    return sums, np.concatenate(tables, axis=1)
+    return sums, table
 
 
 def calibrate_cold(
@@ -150,7 +152,7 @@ def calibrate_cold(
         name: replace(level, bundles=level.bundles * factors[:, number, None])
         for number, (name, level) in enumerate(embeddings.levels.items())
     }
-    added = (features(graph, popularity).to(numbers.device) @ weights * cold)[:, None]
+    added = (features(graph, popularity.cpu()).to(numbers.device) @ weights * cold)[:, None]
     users = added.new_full((graph.users, 1), 1 / cut.size)  # the parts of several processes are added up
     return Embeddings(levels | {COLD_LEVEL: Level(users, added)})
 

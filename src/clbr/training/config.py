@@ -15,7 +15,7 @@ from clbr.counterfactual.strategy import Strategy, find_strategy
 from clbr.data.dataset import BundleDataset
 from clbr.errors import InputError
 from clbr.graph.edits import without_effect
-from clbr.models.base import ClosedForm, Encoder
+from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.cold import cold_share
 from clbr.models.registry import find_model
 
@@ -38,7 +38,9 @@ class TrainConfig(Config):
         4096, ge=1, description="users who are ranked on validation after an epoch; a fixed sample if there are more"
     )
     negatives: int = Field(1, ge=1, description="negative bundles for each positive pair")
-    learning_rate: float = Field(1e-3, gt=0, description="Adam's learning rate")
+    learning_rate: float = Field(
+        1e-3, gt=0, description="Adam's learning rate; if it and batch_size are left out, larger for batches above 2048"
+    )
     decay: float = Field(1.0, gt=0, le=1, description="factor on learning_rate every decay_every epochs; 1: none")
     decay_every: int = Field(1, ge=1, description="epochs between two decays")
     weight_decay: float = Field(0.0, ge=0, description="L2 on all parameters, as Adam applies it")
@@ -113,9 +115,9 @@ def compose(
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
     ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default, and where it is
-    larger, the learning rate is, too, unless `changes` or a preset of one's own has one. Raises `InputError` for
-    unknown names, settings and values.
+    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default. If the batch size
+    follows from the data and is above its default, the learning rate is scaled (`scaled_learning_rate`), unless
+    `changes` or a preset file sets it. Raises `InputError` for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -132,9 +134,9 @@ def compose(
     config["settings"] = checked.model_dump(mode="json")
     if name and not name.endswith(".toml") and "batch_size" in by_data:  # shipped: found with the fixed default
         by_data["batch_size"] = max(by_data["batch_size"], TrainConfig().batch_size)
-    own = base.train | train if name.endswith(".toml") else train  # settings that somebody chose for these data
     made = _make_train(by_data | base.train | train, model)
-    if "batch_size" in by_data and not own.keys() & {"batch_size", "learning_rate"}:
+    given = base.train | (changes or {}) if name.endswith(".toml") else changes or {}
+    if "batch_size" in by_data and "batch_size" not in base.train | train and "learning_rate" not in given:
         made = made.model_copy(update={"learning_rate": scaled_learning_rate(made.learning_rate, made.batch_size)})
     config["train"] = made.model_dump(mode="json", exclude_none=True)
     if config["train"].get("hard_from") and config["settings"].get("objective", "bpr") != "bpr":
@@ -186,6 +188,13 @@ def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
         share = cold_share(dataset.train, dataset.validation, len(dataset.bundles))
         settings["calibrate_cold"] = share >= CALIBRATED_SHARE
     return settings
+
+
+def settings_by_data(model: type[Model]) -> set[str]:
+    """Return the names of the settings whose defaults depend on the data."""
+    if issubclass(model, ClosedForm):
+        return set()
+    return {"batch_size", "learning_rate", "calibrate_cold", *model.defaults_for(1 << 62)}
 
 
 def default_batch_size(pairs: int) -> int:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from clbr.training.config import RunConfig
-from clbr.training.loop import WARM, Epoch, selecting_value
+from clbr.training.loop import CROSS, WARM, Epoch, selecting_value
 from clbr.training.run import Callbacks, Counters
 
 LINE_SECONDS = 3.0
@@ -70,7 +70,8 @@ class TrainingDisplay:
     def _show_epoch(self, epoch: Epoch, counters: Counters, model: str) -> None:
         if model != self.model:
             self.model, self.before = model, None
-        pairs = " (warm bundles)" if WARM + self.metric in epoch.validation else ""
+        labels = {WARM: " (warm bundles)", CROSS: " (cross-fitted)"}
+        pairs = "".join(label for key, label in labels.items() if key + self.metric in epoch.validation)
         value = f"{100 * selecting_value(epoch.validation, self.metric):.2f}" if epoch.validation else ""
         validation = f"validation{pairs} {value}, " if value else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""

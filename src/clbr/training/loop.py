@@ -1,10 +1,11 @@
 """The training loop. It is the same for all models and strategies."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from time import perf_counter
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
@@ -15,15 +16,16 @@ from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import ClosedForm, Encoder, Model
+from clbr.models.base import ClosedForm, Encoder, Model, Scorer
 from clbr.models.columns import add_up, cut
 from clbr.models.embeddings import Batch
 from clbr.rng import generator, torch_generator
 from clbr.training.batches import HardNegatives, Positives
 from clbr.training.config import TrainConfig
 
-WARM = "warm "
-"""Precedes the metric on the validation pairs of bundles with training pairs, in `Epoch.validation`."""
+WARM, CROSS = "warm ", "cross-fitted "
+"""Precede the metric that selects the epoch of a calibrated model, in `Epoch.validation`: on the validation pairs of
+bundles with training pairs; or, if there are none, on pairs of bundles that the calibration was not fitted to."""
 OnStep = Callable[[int, int], None]
 """Called after each step with the step's number and the number of steps in an epoch."""
 
@@ -40,8 +42,8 @@ class Epoch:
 
 
 def selecting_value(validation: Mapping[str, float], metric: str) -> float:
-    """Return the value that selects the best epoch: the metric, on the pairs of warm bundles if these are apart."""
-    return validation.get(WARM + metric, validation[metric])
+    """Return the value that selects the best epoch: that of `WARM` or `CROSS` if there is one, or of all pairs."""
+    return next((validation[key] for key in (WARM + metric, CROSS + metric) if key in validation), validation[metric])
 
 
 def train(
@@ -70,7 +72,7 @@ def train(
         raise InputError(f"{dataset.name}: every user with a bundle has all bundles, so there are no negatives")
     item_positives = Positives(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # built when first needed
-    steps, warm = -(-len(positives) // config.batch_size), _warm_validation(model, dataset)
+    steps, parts = -(-len(positives) // config.batch_size), _selecting_parts(model, dataset)
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
@@ -90,7 +92,7 @@ def train(
                 raise InputError(f"the loss is {loss.item()} at {where}; {remedy}")
             on_step(step, steps)
         evaluated = epoch % config.evaluate_every == 0 or epoch == config.epochs
-        validation = _validate(model, graph, dataset, config, masked, warm) if evaluated else {}
+        validation = _validate(model, graph, dataset, config, masked, parts) if evaluated else {}
         measures = strategy.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, validation, perf_counter() - start, measures)
@@ -140,16 +142,22 @@ def _solve(
     yield Epoch(1, {}, validation, perf_counter() - start, {})
 
 
-def _warm_validation(model: Model, dataset: BundleDataset) -> BundleDataset | None:
-    """Return the data set with the validation pairs of warm bundles only; None if all pairs select the epoch.
+def _selecting_parts(model: Model, dataset: BundleDataset) -> list[BundleDataset]:
+    """Return the data set with the validation pairs that select the epoch of a calibrated model; empty: all pairs do.
 
     Pairs of cold bundles calibrate a model, and a few popular ones hold most of them: they would select an epoch by
-    chance. They select it if there are no others.
+    chance. So the pairs of warm bundles do. If there are none, there are two parts, each with half of the cold bundles:
+    the calibration is fitted to one and measured on the other.
     """
     if not isinstance(model, Encoder) or not model.calibrates:
-        return None
-    warm = dataset.popularity[dataset.validation[:, 1]] > 0
-    return replace(dataset, validation=dataset.validation[warm]) if warm.any() and not warm.all() else None
+        return []
+    bundles = dataset.validation[:, 1]
+    warm = dataset.popularity[bundles] > 0
+    if warm.any():
+        return [] if warm.all() else [replace(dataset, validation=dataset.validation[warm])]
+    cold = generator(0, "halves of cold bundles").permutation(np.unique(bundles))
+    halves = [np.isin(bundles, cold[half::2]) for half in (0, 1)]
+    return [replace(dataset, validation=dataset.validation[half]) for half in halves] if len(cold) > 1 else []
 
 
 def _validate(
@@ -158,17 +166,28 @@ def _validate(
     dataset: BundleDataset,
     config: TrainConfig,
     masked: Pairs | None,
-    warm: BundleDataset | None = None,
+    parts: Sequence[BundleDataset] = (),
 ) -> dict[str, float]:
     """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
-    k = int(config.metric.split("@")[1])
-    model.calibrate(graph, dataset)
-    scorer, users = model.scorer(graph), config.validation_users
-    means = evaluate(scorer, dataset, split="validation", ks={20, 40, k}, masked=masked, max_users=users).means
-    if warm is not None:
-        apart = evaluate(scorer, warm, split="validation", ks=[k], masked=masked, max_users=users)
-        means[WARM + config.metric] = apart[config.metric]
-    return means
+    metric, users = config.metric, config.validation_users
+    k = int(metric.split("@")[1])
+
+    def measure(scorer: Scorer, data: BundleDataset, ks: set[int]) -> dict[str, float]:
+        return evaluate(scorer, data, split="validation", ks=ks, masked=masked, max_users=users).means
+
+    selecting = {}
+    if len(parts) == 2:
+        values = []
+        for fitted, measured in (parts, parts[::-1]):
+            model.calibrate(graph, fitted)
+            values.append(measure(model.scorer(graph), measured, {k})[metric])
+        selecting = {CROSS + metric: sum(values) / 2}
+    model.calibrate(graph, dataset)  # the last one: it stays
+    scorer = model.scorer(graph)
+    means = measure(scorer, dataset, {20, 40, k})
+    if len(parts) == 1:
+        selecting = {WARM + metric: measure(scorer, parts[0], {k})[metric]}
+    return means | selecting
 
 
 def make_optimizer(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
