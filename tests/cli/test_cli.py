@@ -41,6 +41,16 @@ def test_help_comes_without_heavy_imports() -> None:
     assert "clbr demo" in done.stdout
 
 
+def test_training_and_serving_start_without_imports_that_only_some_need() -> None:
+    script = (
+        "import sys, clbr.training.run, clbr.service.app\n"
+        "slow = {'scipy.optimize', 'scipy.stats', 'pandas', 'optuna', 'ray', 'faiss', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {slow}' if slow else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_command_explains_itself(run: Run) -> None:
     for words in (
         ["data"],

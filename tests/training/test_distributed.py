@@ -33,7 +33,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("multicbr", {}),
     ("trilevel", {"compared_bundles": 20, "calibrate_cold": True}),
 ]
-RUN = ("trilevel", {"epochs": 2})
+RUN = ("trilevel", {"epochs": 2, "calibrate_cold": True})
 """A run that is stopped after its first epoch and resumed with another number of processes."""
 
 
