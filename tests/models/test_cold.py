@@ -295,9 +295,9 @@ def test_effects_of_items_are_scaled_by_level_and_by_popularity_for_cold_bundles
     users, levels = torch.tensor([3, 5]), embeddings.levels
     item, contents = (levels[name].users[users] @ levels[name].items.T for name in ("item", "contents"))
     cold, warm = (int(np.flatnonzero((cold_data.popularity == 0) == is_cold)[0]) for is_cold in (True, False))
-    assert torch.allclose(model.item_effects(embeddings, users, warm), item + contents)
+    assert torch.allclose(model.item_effects(embeddings, graph, users, warm), item + contents)
     expected = 4 * item + 3 * contents + 2 * item_popularity(graph).T
-    assert torch.allclose(model.item_effects(embeddings, users, cold), expected, atol=1e-6)
+    assert torch.allclose(model.item_effects(embeddings, graph, users, cold), expected, atol=1e-6)
 
 
 def test_more_levels_than_a_calibration_holds_is_an_error(cold_data: BundleDataset) -> None:

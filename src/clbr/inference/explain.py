@@ -155,7 +155,7 @@ def _swaps(case: Case) -> Explanation:
             f"{artifact.about.model} does not use a bundle's contents: ask for additions to the history instead"
         )
     assert isinstance(artifact.model, Encoder)
-    fit = artifact.model.item_effects(state.embeddings, torch.tensor([case.user]), case.bundle).squeeze(0)
+    fit = artifact.model.item_effects(state.embeddings, state.graph, torch.tensor([case.user]), case.bundle)[0]
     inside = neighbours(state.graph.bi.pairs, case.bundle).astype(np.int64)
     leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
     fit[inside] = -torch.inf

@@ -79,7 +79,7 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
     near = margins.abs().argsort()[:NEAR_USERS]
     model = state.artifact.model
     assert isinstance(model, Encoder)
-    effects = model.item_effects(state.embeddings, near, bundle) / len(inside)  # of an item in the bundle on its score
+    effects = model.item_effects(state.embeddings, state.graph, near, bundle) / len(inside)  # in a mean over items
     margins = margins[near][:, None]
     width = effects.std().clamp(min=1e-9)
     gains = _expected_users(margins + effects - effects[:, inside].mean(1, keepdim=True), width)

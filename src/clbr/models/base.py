@@ -284,7 +284,7 @@ class Encoder(Model):
             return embeddings
         return calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
 
-    def item_effects(self, embeddings: Embeddings, users: Tensor, bundle: int) -> Tensor:
+    def item_effects(self, embeddings: Embeddings, graph: BundleGraph, users: Tensor, bundle: int) -> Tensor:
         """Return what each item brings to a bundle's score for some users, (users, items), to first order.
 
         That is the sum of the levels' inner products and, if the bundle is cold and calibrated, their scales and the
@@ -293,8 +293,7 @@ class Encoder(Model):
         is_cold = self.calibrates and bool(self.cold[bundle])
         numbers = self.calibration.tolist() if is_cold else NEUTRAL
         levels = [level for name, level in embeddings.levels.items() if name != COLD_LEVEL]
-        items = len(next((level.items for level in levels if level.items is not None), ()))
-        effects = embeddings.joined("users").new_zeros(len(users), items)
+        effects = embeddings.joined("users").new_zeros(len(users), graph.items)
         for level, scale in zip(levels, numbers[FEATURES:], strict=False):  # there may be fewer levels
             if level.items is not None:
                 effects += scale * (level.users[users] @ level.items.T)
