@@ -8,7 +8,7 @@ With --to-accuracy each cell is trained until eight epochs bring no better one, 
 R@20 on validation is compared in the same way (an hour). Finished cells are kept in --out, and a run that was stopped
 goes on. The seconds of --to-accuracy are of processor time, which other programs disturb less.
 
-    python benchmarks/scale.py [--to-accuracy] [--threads 1] [--scales 1,2,4,8,16] [--models crosscbr,trilevel] [--out FOLDER]
+    python benchmarks/scale.py [--to-accuracy] [--threads 1] [--scales 1,2,4,8,16] [--models crosscbr,trilevel] [--patience 8] [--out FOLDER]
 """
 
 import argparse
@@ -28,7 +28,7 @@ WARM_UP, TIMED = 2, 2
 SHARE = 0.95
 """Of the best R@20: the accuracy whose time is compared."""
 PATIENCE = 8
-"""Epochs without a better R@20 that end a training to its best accuracy."""
+"""Epochs without a better R@20 that end a training to its best accuracy, unless --patience says otherwise."""
 GIB = 2**20  # ru_maxrss counts KiB
 
 
@@ -43,7 +43,7 @@ def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
     return {"edges": len(dataset.train) + len(dataset.ui) + len(dataset.bi), "pairs": len(dataset.train)}
 
 
-def measure(folder: str, name: str, to_accuracy: bool, threads: int | None) -> dict[str, Any]:
+def measure(folder: str, name: str, to_accuracy: bool, threads: int | None, patience: int = PATIENCE) -> dict[str, Any]:
     """Train for a few epochs, or until it gets no better. Returns the seconds and the R@20 of each epoch."""
     from clbr.data.folder import load
     from clbr.models.registry import make_model
@@ -66,7 +66,7 @@ def measure(folder: str, name: str, to_accuracy: bool, threads: int | None) -> d
         start = now
         recall.append(epoch.validation["recall@20"])
         print(f"  {name} epoch {epoch.number}: {seconds[-1]:.1f} s, R@20 {100 * recall[-1]:.2f}", file=sys.stderr)
-        if len(recall) - recall.index(max(recall)) > PATIENCE:
+        if len(recall) - recall.index(max(recall)) > patience:
             break
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIB
     return {"batch": run.train.batch_size, "seconds": seconds, "recall": recall, "peak": peak}
@@ -102,6 +102,9 @@ def main() -> None:
     parser.add_argument("--scales", default="1,2,4,8,16", help="multiples of Youshu")
     parser.add_argument("--models", default="crosscbr,trilevel")
     parser.add_argument("--no-netease", action="store_true", help="without the world like NetEase")
+    parser.add_argument(
+        "--patience", type=int, default=PATIENCE, help="epochs without a better R@20 that end a training"
+    )
     parser.add_argument("--quick", action="store_true", help="two small worlds, as a check")
     parser.add_argument("--out", help="folder for worlds and finished cells")
     options = parser.parse_args()
@@ -117,7 +120,8 @@ def main() -> None:
             kept = out / f"{like}{scale:g}-{name}{'-to-accuracy' if options.to_accuracy else ''}.json"
             if not kept.exists():
                 start = perf_counter()
-                cell = in_a_process(measure, str(out / f"{like}{scale:g}"), name, options.to_accuracy, options.threads)
+                folder, how = str(out / f"{like}{scale:g}"), (options.to_accuracy, options.threads, options.patience)
+                cell = in_a_process(measure, folder, name, *how)
                 kept.write_text(json.dumps(cell))
                 print(f"{world}, {name}: {perf_counter() - start:.0f} s", file=sys.stderr)
             cells[name].append(json.loads(kept.read_text()) | size)
