@@ -19,6 +19,7 @@ from clbr.graph.edits import EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.export import run_artifact, save_artifact
+from clbr.inference.item_effects import item_effects
 from clbr.inference.reencoder import Reencoder
 from clbr.inference.similar import similar
 from clbr.inference.update import update
@@ -118,7 +119,7 @@ def test_the_popularity_of_an_item_is_that_of_its_warm_bundles_with_one_average_
     contents = Edges(pairs((0, 0), (0, 1), (1, 1), (2, 1), (2, 2)), (3, 3))
     graph = BundleGraph(Edges(pairs((0, 0), (1, 0), (2, 0), (2, 1)), (3, 3)), Edges(pairs(), (3, 3)), contents)
     half = (math.log(4) - math.log(2)) / 2  # bundle 0 is above the average of the warm ones by this, bundle 1 below
-    assert item_popularity(graph).flatten().tolist() == pytest.approx([half / 2, 0, 0], abs=1e-6)
+    assert item_popularity(graph).tolist() == pytest.approx([half / 2, 0, 0], abs=1e-6)
     means = [half / 4, 0, 0]
     expected = [[1, math.log(2), means[0]], [1, 0, means[1]], [1, math.log(2), means[2]]]
     assert np.allclose(features(graph, item_popularity(graph)).numpy(), expected, atol=1e-6)
@@ -152,7 +153,7 @@ def test_calibrated_scores_are_scaled_and_shifted_for_cold_bundles_alone() -> No
     one = Level(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]]))
     other = Level(torch.tensor([[1.0], [1.0]]), torch.tensor([[7.0], [9.0]]))
     numbers = torch.tensor([-1.0, 0.5, 2.0, 2.0, 3.0, *NEUTRAL[FEATURES + 2 :]])
-    popularity = torch.tensor([[0.4], [0.0], [0.0], [0.0]])  # of the four items: 0.1 on average
+    popularity = torch.tensor([0.4, 0.0, 0.0, 0.0])  # of the four items: 0.1 on average
     vectors = Embeddings({"one": one, "other": other})
     calibrated = calibrate_cold(vectors, graph, numbers, torch.tensor([0.0, 1.0]), popularity)
     scores = calibrated.joined("users") @ calibrated.joined("bundles").T
@@ -295,9 +296,9 @@ def test_effects_of_items_are_scaled_by_level_and_by_popularity_for_cold_bundles
     users, levels = torch.tensor([3, 5]), embeddings.levels
     item, contents = (levels[name].users[users] @ levels[name].items.T for name in ("item", "contents"))
     cold, warm = (int(np.flatnonzero((cold_data.popularity == 0) == is_cold)[0]) for is_cold in (True, False))
-    assert torch.allclose(model.item_effects(embeddings, graph, users, warm), item + contents)
-    expected = 4 * item + 3 * contents + 2 * item_popularity(graph).T
-    assert torch.allclose(model.item_effects(embeddings, graph, users, cold), expected, atol=1e-6)
+    assert torch.allclose(item_effects(model, embeddings, graph, users, warm), item + contents)
+    expected = 4 * item + 3 * contents + 2 * item_popularity(graph)
+    assert torch.allclose(item_effects(model, embeddings, graph, users, cold), expected, atol=1e-6)
 
 
 def test_more_levels_than_a_calibration_holds_is_an_error(cold_data: BundleDataset) -> None:

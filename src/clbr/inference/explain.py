@@ -18,6 +18,7 @@ from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import Attempt, Evidence, Explanation, Question, Swap
 from clbr.inference.artifact import Artifact
+from clbr.inference.item_effects import item_effects
 from clbr.inference.reencoder import Reencoder
 from clbr.inference.stopping import check_stop
 from clbr.inference.subset_search import greedy_subset, smallest_subset
@@ -155,7 +156,7 @@ def _swaps(case: Case) -> Explanation:
             f"{artifact.about.model} does not use a bundle's contents: ask for additions to the history instead"
         )
     assert isinstance(artifact.model, Encoder)
-    fit = artifact.model.item_effects(state.embeddings, state.graph, torch.tensor([case.user]), case.bundle)[0]
+    fit = item_effects(artifact.model, state.embeddings, state.graph, torch.tensor([case.user]), case.bundle)[0]
     inside = neighbours(state.graph.bi.pairs, case.bundle).astype(np.int64)
     leaving = inside[np.argsort(fit[inside].numpy(), kind="stable")]
     fit[inside] = -torch.inf

@@ -166,7 +166,7 @@ class Reencoder:
     """Encodes small edits of a graph: fast from the second on."""
 
     def __init__(self, model: Encoder, graph: BundleGraph) -> None:
-        self.model, self.graph, self.known = model, graph, Known([*model.parameters(), *model.buffers()])
+        self.model, self.graph, self.known = model, graph, Known([*model.parameters()])
         self._filled: dict[tuple[int, bytes], Tensor] = {}
         self._unedited = {relation: EditedEdges(self.known, graph.edges(relation), relation) for relation in RELATIONS}
 

@@ -17,6 +17,7 @@ from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
 from clbr.inference.explain import ItemSwap
+from clbr.inference.item_effects import item_effects
 from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, list_length
 from clbr.models.base import Encoder
 
@@ -79,7 +80,7 @@ def _promising(state: State, bundle: int, k: int, avoid: Collection[int]) -> lis
     near = margins.abs().argsort()[:NEAR_USERS]
     model = state.artifact.model
     assert isinstance(model, Encoder)
-    effects = model.item_effects(state.embeddings, state.graph, near, bundle) / len(inside)  # in a mean over items
+    effects = item_effects(model, state.embeddings, state.graph, near, bundle) / len(inside)
     margins = margins[near][:, None]
     width = effects.std().clamp(min=1e-9)
     gains = _expected_users(margins + effects - effects[:, inside].mean(1, keepdim=True), width)

@@ -14,8 +14,6 @@ from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
 from clbr.models.cold import (
-    COLD_LEVEL,
-    FEATURES,
     MAX_LEVELS,
     NEUTRAL,
     calibrate_cold,
@@ -217,7 +215,7 @@ class Encoder(Model):
         """Add the state of a model that calibrates; `build_model` calls it."""
         self.register_buffer("calibration", torch.tensor(NEUTRAL))
         self.register_buffer("cold", torch.zeros(bundles))
-        self.register_buffer("popularity", torch.zeros(items, 1))
+        self.register_buffer("popularity", torch.zeros(items))
 
     @classmethod
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
@@ -283,21 +281,6 @@ class Encoder(Model):
         if not self.calibrates:
             return embeddings
         return calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
-
-    def item_effects(self, embeddings: Embeddings, graph: BundleGraph, users: Tensor, bundle: int) -> Tensor:
-        """Return what each item brings to a bundle's score for some users, (users, items), to first order.
-
-        That is the sum of the levels' inner products and, if the bundle is cold and calibrated, their scales and the
-        item's popularity. `embeddings` may be calibrated: users and items are not changed by it.
-        """
-        is_cold = self.calibrates and bool(self.cold[bundle])
-        numbers = self.calibration.tolist() if is_cold else NEUTRAL
-        levels = [level for name, level in embeddings.levels.items() if name != COLD_LEVEL]
-        effects = embeddings.joined("users").new_zeros(len(users), graph.items)
-        for level, scale in zip(levels, numbers[FEATURES:], strict=False):  # there may be fewer levels
-            if level.items is not None:
-                effects += scale * (level.users[users] @ level.items.T)
-        return effects + numbers[2] * self.popularity.T if is_cold else effects
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""

@@ -48,20 +48,20 @@ def cold_bundles(graph: BundleGraph) -> Tensor:
 def item_popularity(graph: BundleGraph) -> Tensor:
     """Return for each item how popular its warm bundles are: the mean of log(1 + users), less that of all of them.
 
-    One more bundle of average popularity is counted, so that an item of few bundles, or of none, is near 0. (items, 1)
+    One more bundle of average popularity is counted, so that an item of few bundles, or of none, is near 0.
     """
     popularity = graph.ub.right_degrees.log1p()
     warm = graph.ub.right_degrees > 0
     average = popularity[warm].mean() if warm.any() else popularity.new_zeros(())
     both = torch.stack([(popularity - average) * warm, warm.to(popularity.dtype)], dim=1)  # sums and counts
     sums, counts = (graph.bi.plain.T @ both).unbind(1)
-    return (sums / (counts + 1))[:, None]
+    return sums / (counts + 1)
 
 
 def features(graph: BundleGraph, popularity: Tensor) -> Tensor:
     """Return for each bundle 1, the logarithm of its number of items, and the mean of `popularity` over its items."""
     sizes = graph.bi.left_degrees.clamp(min=1).log()[:, None]  # an empty bundle counts as one of one item
-    return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity], dim=1)
+    return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity[:, None]], dim=1)
 
 
 def cold_share(train: Pairs, held_out: Pairs, bundles: int) -> float:
