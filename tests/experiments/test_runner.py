@@ -174,16 +174,16 @@ def test_two_experiments_cannot_run_in_one_folder_at_the_same_time(tiny: World, 
 
 def test_models_in_closed_form_run_and_are_reported_like_any_other(run: Run, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
-        'title = "Baselines"\nmodels = ["popularity", "ease"]\nseeds = 1\n[variants.original]\n'
+        'title = "Baselines"\nmodels = ["popularity", "ease", "bprmf"]\nseeds = 2\n[variants.original]\n'
         'settings = { epochs = 2 }\n[variants.contents]\nmodels = ["ease"]\nsettings = { contents = 0.3 }\n'
     )
     words = ["s.toml", "--data", str(shop), "--threads", "1"]
     code, out, _ = run("experiment", "run", *words, "--dry-run")
-    assert code == 0 and "3 cells, 0 done; 3 to run" in out
+    assert code == 0 and "8 cells, 0 done; 8 to run" in out
     code, out, err = run("experiment", "run", *words)
     assert code == 0, err
-    assert "3 of 3 cells done" in out
-    assert "Baselines: all 3 cells are done; nothing to run" in run("experiment", "run", *words, "--dry-run")[1]
+    assert "8 of 8 cells done" in out
+    assert "Baselines: all 8 cells are done; nothing to run" in run("experiment", "run", *words, "--dry-run")[1]
 
     dataset = load(shop)
     variant_cells = expand(read_spec(tmp_path / "s.toml"), str(shop), dataset.fingerprint, dataset.name, dataset)
@@ -199,13 +199,13 @@ def test_models_in_closed_form_run_and_are_reported_like_any_other(run: Run, sho
             for one in variant_cells
             if (one.model, one.variant) == (model, variant)
         ]
-        assert len(found) == 1
+        assert len(found) == 2
         for record in found:
             assert record is not None
             assert (record.epochs, record.best_epoch, record.test) == (1, 1, expected)
     code, out, err = run("experiment", "report", *words[:3])
     assert (code, err) == (0, "")
-    assert re.search(r"popularity +original +1 +\d", out)
+    assert re.search(r"popularity +original +2 +\d", out)
 
 
 def records(folder: Path, variant_cells: Sequence[VariantCell]) -> list[dict[str, object]]:

@@ -105,7 +105,7 @@ def _print_result(
     """Print the best value on validation, beside that of the best baseline, and what to type next."""
     from clbr.cli import show
     from clbr.evaluation.baselines import best_baseline
-    from clbr.training.loop import CROSS, WARM
+    from clbr.training.loop import selecting_pairs
     from clbr.training.run_folder import best_epoch, read_dataset
 
     metric, result = config.train.metric, "not evaluated on validation yet"
@@ -113,10 +113,8 @@ def _print_result(
     reached = best["validation"][metric] if best else 0.0
     if best:
         result = f"best {metric} on validation {100 * reached:.2f} at epoch {counters.best_epoch}"
-        if WARM + metric in best["validation"]:
-            result += f", which {100 * counters.best:.2f} on the pairs of warm bundles selected"
-        if CROSS + metric in best["validation"]:
-            result += f", which {100 * counters.best:.2f} on bundles that the calibration was not fitted to selected"
+        if pairs := selecting_pairs(best["validation"], metric):
+            result += f"; the epoch was selected by {100 * counters.best:.2f} on {pairs}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}", err=err)
     if stopped:
         typer.echo(f"resume: clbr train --resume {folder}", err=err)

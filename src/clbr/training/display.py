@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 from clbr.training.config import RunConfig
-from clbr.training.loop import CROSS, WARM, Epoch, selecting_value
+from clbr.training.loop import Epoch, selecting_pairs, selecting_value
 from clbr.training.run import Callbacks, Counters
 
 LINE_SECONDS = 3.0
@@ -70,10 +70,9 @@ class TrainingDisplay:
     def _show_epoch(self, epoch: Epoch, counters: Counters, model: str) -> None:
         if model != self.model:
             self.model, self.before = model, None
-        labels = {WARM: " (warm bundles)", CROSS: " (cross-fitted)"}
-        pairs = "".join(label for key, label in labels.items() if key + self.metric in epoch.validation)
+        pairs = selecting_pairs(epoch.validation, self.metric)
         value = f"{100 * selecting_value(epoch.validation, self.metric):.2f}" if epoch.validation else ""
-        validation = f"validation{pairs} {value}, " if value else ""
+        validation = f"validation{f' ({pairs})' if pairs else ''} {value}, " if value else ""
         best = f"best {100 * counters.best:.2f} at {counters.best_epoch}, " if counters.best_epoch else ""
         losses = ", ".join(f"{name} {value:.4f}" for name, value in _summed(epoch.losses).items())
         self.summary = f"{model}epoch {epoch.number}: {validation}{best}{epoch.seconds:.1f} s per epoch,"

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
@@ -16,7 +17,7 @@ from clbr.data.pairs import Pairs
 from clbr.errors import InputError
 from clbr.evaluation.protocol import evaluate
 from clbr.graph.graph import BundleGraph
-from clbr.models.base import ClosedForm, Encoder, Model, Scorer
+from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.columns import add_up, cut
 from clbr.models.embeddings import Batch
 from clbr.rng import generator, torch_generator
@@ -24,8 +25,9 @@ from clbr.training.batches import HardNegatives, Positives
 from clbr.training.config import TrainConfig
 
 WARM, CROSS = "warm ", "cross-fitted "
-"""Precede the metric that selects the epoch of a calibrated model, in `Epoch.validation`: on the validation pairs of
-bundles with training pairs; or, if there are none, on pairs of bundles that the calibration was not fitted to."""
+"""Precede the metric that selects the epoch of a calibrated model, in `Epoch.validation`."""
+SELECTING_PAIRS = {WARM: "warm bundles", CROSS: "cold bundles not fitted to"}
+"""The pairs that it is measured on: of bundles with training pairs; or of bundles the calibration was not fitted to."""
 OnStep = Callable[[int, int], None]
 """Called after each step with the step's number and the number of steps in an epoch."""
 
@@ -42,8 +44,13 @@ class Epoch:
 
 
 def selecting_value(validation: Mapping[str, float], metric: str) -> float:
-    """Return the value that selects the best epoch: that of `WARM` or `CROSS` if there is one, or of all pairs."""
-    return next((validation[key] for key in (WARM + metric, CROSS + metric) if key in validation), validation[metric])
+    """Return the value that selects the best epoch: on the pairs of `selecting_pairs`, or on all."""
+    return next((validation[key + metric] for key in SELECTING_PAIRS if key + metric in validation), validation[metric])
+
+
+def selecting_pairs(validation: Mapping[str, float], metric: str) -> str:
+    """Return the name of the pairs that select the best epoch; empty if all validation pairs do."""
+    return next((name for key, name in SELECTING_PAIRS.items() if key + metric in validation), "")
 
 
 def train(
@@ -72,7 +79,7 @@ def train(
         raise InputError(f"{dataset.name}: every user with a bundle has all bundles, so there are no negatives")
     item_positives = Positives(dataset.ui, graph.ui.shape) if model.learns_items else None
     hard: HardNegatives | None = None  # built when first needed
-    steps, parts = -(-len(positives) // config.batch_size), _selecting_parts(model, dataset)
+    steps, selection = -(-len(positives) // config.batch_size), _selection(model, dataset)
     for epoch in range(after + 1, config.epochs + 1):
         start, losses = perf_counter(), torch.zeros((), device=device)
         draws, noise = generator(seed, "epoch", str(epoch)), torch_generator(seed, "epoch", str(epoch))
@@ -92,7 +99,7 @@ def train(
                 raise InputError(f"the loss is {loss.item()} at {where}; {remedy}")
             on_step(step, steps)
         evaluated = epoch % config.evaluate_every == 0 or epoch == config.epochs
-        validation = _validate(model, graph, dataset, config, masked, parts) if evaluated else {}
+        validation = _validate(model, graph, dataset, config, masked, selection) if evaluated else {}
         measures = strategy.measures(model, graph, epoch)
         named = dict(zip(terms, (losses / steps).tolist(), strict=True))
         yield Epoch(epoch, named, validation, perf_counter() - start, measures)
@@ -142,22 +149,36 @@ def _solve(
     yield Epoch(1, {}, validation, perf_counter() - start, {})
 
 
-def _selecting_parts(model: Model, dataset: BundleDataset) -> list[BundleDataset]:
-    """Return the data set with the validation pairs that select the epoch of a calibrated model; empty: all pairs do.
+@dataclass(frozen=True)
+class Selection:
+    """How the epoch of a calibrated model is selected: by `key` and the metric, the mean over `parts`.
+
+    The calibration is fitted to the validation pairs of the first data set of a part, and measured on the second's.
+    """
+
+    key: str
+    parts: Sequence[tuple[BundleDataset, BundleDataset]]
+
+
+def _selection(model: Model, dataset: BundleDataset) -> Selection | None:
+    """Return how the epoch is selected; None: by all validation pairs.
 
     Pairs of cold bundles calibrate a model, and a few popular ones hold most of them: they would select an epoch by
-    chance. So the pairs of warm bundles do. If there are none, there are two parts, each with half of the cold bundles:
-    the calibration is fitted to one and measured on the other.
+    chance. So the pairs of warm bundles do. If there are none, the calibration is fitted to one half of the cold
+    bundles and measured on the other, and the reverse.
     """
     if not isinstance(model, Encoder) or not model.calibrates:
-        return []
+        return None
+
+    def part(pairs: NDArray[np.bool_]) -> BundleDataset:
+        return replace(dataset, validation=dataset.validation[pairs])
+
     bundles = dataset.validation[:, 1]
-    warm = dataset.popularity[bundles] > 0
+    warm, cold = dataset.popularity[bundles] > 0, generator(0, "halves of cold bundles").permutation(np.unique(bundles))
     if warm.any():
-        return [] if warm.all() else [replace(dataset, validation=dataset.validation[warm])]
-    cold = generator(0, "halves of cold bundles").permutation(np.unique(bundles))
-    halves = [np.isin(bundles, cold[half::2]) for half in (0, 1)]
-    return [replace(dataset, validation=dataset.validation[half]) for half in halves] if len(cold) > 1 else []
+        return None if warm.all() else Selection(WARM, [(dataset, part(warm))])
+    one, other = (part(np.isin(bundles, cold[half::2])) for half in (0, 1))
+    return Selection(CROSS, [(one, other), (other, one)]) if len(cold) > 1 else None
 
 
 def _validate(
@@ -166,28 +187,26 @@ def _validate(
     dataset: BundleDataset,
     config: TrainConfig,
     masked: Pairs | None,
-    parts: Sequence[BundleDataset] = (),
+    selection: Selection | None = None,
 ) -> dict[str, float]:
     """Return the metrics on validation, at the usual cut-offs and at that of `config.metric`."""
     metric, users = config.metric, config.validation_users
     k = int(metric.split("@")[1])
 
-    def measure(scorer: Scorer, data: BundleDataset, ks: set[int]) -> dict[str, float]:
+    def measure(data: BundleDataset, ks: set[int]) -> dict[str, float]:
+        scorer = model.scorer(graph)
         return evaluate(scorer, data, split="validation", ks=ks, masked=masked, max_users=users).means
 
-    selecting = {}
-    if len(parts) == 2:
+    selecting, fitted = dict[str, float](), None
+    if selection:
         values = []
-        for fitted, measured in (parts, parts[::-1]):
+        for fitted, measured in selection.parts:
             model.calibrate(graph, fitted)
-            values.append(measure(model.scorer(graph), measured, {k})[metric])
-        selecting = {CROSS + metric: sum(values) / 2}
-    model.calibrate(graph, dataset)  # the last one: it stays
-    scorer = model.scorer(graph)
-    means = measure(scorer, dataset, {20, 40, k})
-    if len(parts) == 1:
-        selecting = {WARM + metric: measure(scorer, parts[0], {k})[metric]}
-    return means | selecting
+            values.append(measure(measured, {k})[metric])
+        selecting = {selection.key + metric: sum(values) / len(values)}
+    if fitted is not dataset:  # the calibration that stays is that of all pairs
+        model.calibrate(graph, dataset)
+    return measure(dataset, {20, 40, k}) | selecting
 
 
 def make_optimizer(model: Model, config: TrainConfig) -> torch.optim.Optimizer:
