@@ -17,9 +17,10 @@ def item_effects(model: Encoder, embeddings: Embeddings, graph: BundleGraph, use
     """
     is_cold = model.calibrates and bool(model.cold[bundle])
     numbers = model.calibration.tolist() if is_cold else NEUTRAL
+    (*_, popularity_weight), scales = numbers[:FEATURES], numbers[FEATURES:]
     levels = [level for name, level in embeddings.levels.items() if name != COLD_LEVEL]
     effects = torch.zeros(len(users), graph.items)
-    for level, scale in zip(levels, numbers[FEATURES:], strict=False):  # there may be fewer levels
+    for level, scale in zip(levels, scales, strict=False):  # there may be fewer levels
         if level.items is not None:
             effects += scale * (level.users[users] @ level.items.T)
-    return effects + numbers[FEATURES - 1] * model.popularity if is_cold else effects
+    return effects + popularity_weight * model.popularity if is_cold else effects

@@ -90,25 +90,26 @@ def fit_calibration(
     if not cold.any() or not len(held_out):
         return torch.tensor(NEUTRAL)
     warm, table = _log_sums(score, users, graph, cold)
-    known = features(graph, item_popularity(graph)).double().numpy()[cold]  # (cold, FEATURES)
-    rows, place = np.searchsorted(users, held_out[:, 0]), np.cumsum(cold) - 1
+    described = features(graph, item_popularity(graph)).double().numpy()[cold]  # (cold, FEATURES)
+    rows, column_of = np.searchsorted(users, held_out[:, 0]), np.cumsum(cold) - 1
     weights = np.bincount(rows, minlength=len(users)) / len(held_out)
     chosen = cold[held_out[:, 1]]
-    rows, columns = rows[chosen], place[held_out[chosen, 1]]
-    observed = np.concatenate([known[columns].sum(0), table[:, rows, columns].sum(1)]) / len(held_out)
+    rows, columns = rows[chosen], column_of[held_out[chosen, 1]]
+    observed = np.concatenate([described[columns].sum(0), table[:, rows, columns].sum(1)]) / len(held_out)
     size = FEATURES + len(table)
     neutral = np.array(NEUTRAL[:size])
 
     def loss(numbers: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Return the mean of -log likelihood with the ridge, and its gradient."""
-        logits = np.tensordot(numbers[FEATURES:], table, 1) + known @ numbers[:FEATURES]
+        logits = np.tensordot(numbers[FEATURES:], table, 1) + described @ numbers[:FEATURES]
         total = np.logaddexp(warm, logsumexp(logits, axis=1))
         shares = weights[:, None] * np.exp(logits - total[:, None])
-        away = numbers - neutral
-        expected = np.concatenate([shares.sum(0) @ known, np.tensordot(table, shares, 2)])
-        return float(weights @ total - numbers @ observed + RIDGE * away @ away), expected - observed + 2 * RIDGE * away
+        distance = numbers - neutral
+        expected = np.concatenate([shares.sum(0) @ described, np.tensordot(table, shares, 2)])
+        value = weights @ total - numbers @ observed + RIDGE * distance @ distance
+        return float(value), expected - observed + 2 * RIDGE * distance
 
-    # A scale below 0 would turn the ranking of a level round.
+    # A scale below 0 would reverse the ranking of a level.
     bounds = [(None, None)] * FEATURES + [(0.0, None)] * len(table)
     found = minimize(loss, np.array(start[:size]), jac=True, method="L-BFGS-B", bounds=bounds)
     return torch.tensor([*found.x, *NEUTRAL[size:]], dtype=torch.float32)
