@@ -10,7 +10,7 @@ from clbr.experiments.cell_run import keep_share
 from clbr.experiments.cells import VariantCell
 from clbr.experiments.report.comparisons import compare
 from clbr.experiments.report.degrees import class_name, degrees
-from clbr.experiments.report.drawing import Drawn, is_log, positions
+from clbr.experiments.report.drawing import Drawn, add_legend, is_log, new_figure, positions
 from clbr.experiments.report.embeddings import coordinates, embeddings
 from clbr.experiments.report.figures import curves, lines, surface
 from clbr.experiments.report.results import Results
@@ -22,6 +22,18 @@ from clbr.training.run_folder import BEST, write_model
 from invented import cells, done, fill, spec
 
 pytest.importorskip("matplotlib")
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_a_legend_of_four_variants_is_within_the_figure(columns: int) -> None:
+    figure = new_figure(1, columns)
+    axes = figure.subplots(1, columns, squeeze=False)
+    for name in ("original", "clbr", "computation", "edge dropout"):
+        axes[0, 0].plot([0, 1], [0, 1], label=name)
+    add_legend(figure, axes.flat)
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x0 >= 0 and legend.x1 <= figure.bbox.width
 
 
 def results_of(plan: Spec, tiny: World, folder: Path, level: object = lambda one: 0.3) -> Results:

@@ -69,13 +69,17 @@ def plain_text(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+LEGEND_WIDTH = 1.2
+"""Inches of an entry in a legend."""
+
+
 def add_legend(figure: Any, axes: Sequence[Any]) -> None:
-    """Add one legend above all panels, with each entry once."""
+    """Add one legend above all panels, with each entry once, in as many columns as the figure is wide enough for."""
     handles: dict[str, Any] = {}
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    columns = min(len(handles), 4)
+    columns = min(len(handles), 4, max(1, int(figure.get_figwidth() / LEGEND_WIDTH)))
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=columns, frameon=False, fontsize=8)
 
 
