@@ -348,3 +348,17 @@ def test_no_cell_is_lost_or_done_twice_if_workers_are_killed_twenty_times(
         numbers = [json.loads(line)["number"] for line in lines]
         assert numbers == list(range(1, len(numbers) + 1))
     assert records(tmp_path / "killed", cells) == records(tmp_path / "straight", cells)
+
+
+@pytest.mark.slow
+def test_a_worker_stopped_because_the_memory_is_full_ends_in_one_message(
+    artifact_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """In a process of its own: Ray reads the threshold when it starts, and one of 2 % is passed at once."""
+    limits = {"RAY_memory_usage_threshold": "0.02", "RAY_memory_monitor_refresh_ms": "100"}
+    out = tmp_path / "lists.parquet"
+    command = [sys.executable, "-m", "clbr", "recommend", str(artifact_of("crosscbr")), "--all", "--on", "ray"]
+    ended = subprocess.run([*command, "--out", str(out)], env=os.environ | limits, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "the memory of its node was full; use fewer workers" in ended.stderr and "Traceback" not in ended.stderr
+    assert not out.exists()
