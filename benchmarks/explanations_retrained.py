@@ -109,8 +109,8 @@ def main() -> None:
         """Train with every seed on the data with the edits; finished runs in --out are used again."""
         data, edited = options.data, dataset
         if edits.drop:
-            name = f"{name}-{options.model}-{options.preset or 'defaults'}"  # edits are those of the model
-            edited = replace(edit_dataset(dataset, edits), name=f"{dataset.name}-edited-{name}")
+            edited = edit_dataset(dataset, edits)
+            edited = replace(edited, name=f"{dataset.name}-edited-{name}-{edited.fingerprint[:8]}")
             data = options.out / edited.name
             if not data.exists():
                 save(edited, data)

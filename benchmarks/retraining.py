@@ -1,4 +1,4 @@
-"""How well does what-if with fixed parameters agree with retraining on the edited data, and with the truth of a world?
+"""How well does what-if agree with retraining on the edited data, and with the truth of a simulated world?
 
 Many users (or bundles) are edited at once, and the model is retrained on the edited data, with several seeds. For each
 edited user the change of all bundles' scores by what-if is compared with the change by retraining; for an edited bundle
@@ -8,31 +8,43 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
     bundles-added, bundles-dropped   two bundles of another user, or of the user's own
     swaps                            three items of a bundle, replaced by items of another bundle
 
+With --compare other ways to answer are measured as well: with all parameters fixed; with the edited user's own vector
+refitted (clbr/inference/own_vectors.py moves it by one step after edits of choices), or moved after edits of items,
+too; and the mean of the other seeds' answers.
+
 With --world the true change is known as well: of the bundles that enter a user's first 20, the share that the user would
 truly choose (the true first 20 of bundles that the user does not have, and those of validation and test), and the share
 of random ones.
 
-    python benchmarks/retraining.py DATA --seeds 4 --edits items-added,swaps --out runs [--model crosscbr] [--paradigm clbr]
+    python benchmarks/retraining.py DATA --seeds 4 --edits items-added,swaps --out runs [--compare] [--model crosscbr]
+                                    [--paradigm clbr] [--preset FILE.toml]
     python benchmarks/retraining.py DATA --world --out runs
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from clbr.data.dataset import BundleDataset
 from clbr.data.folder import ORIGIN, load, save
 from clbr.data.pairs import neighbours
-from clbr.evaluation.agreement import measure_agreement
+from clbr.evaluation.agreement import Changes, measure_agreement
 from clbr.graph.edits import EdgeEdits
+from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import Artifact
+from clbr.inference.cold_start import encode_filled
 from clbr.inference.export import run_artifact
+from clbr.inference.own_vectors import RIDGE, ChoiceLoss, move_own_vectors
 from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, score_changes, whatif_changes
 from clbr.inference.whatif import edited_state, factual_state
-from clbr.models.base import VectorScorer
+from clbr.models.base import Encoder, VectorScorer
+from clbr.models.embeddings import Embeddings
 from clbr.simulation.generate import SimulateConfig, draw
 from clbr.simulation.parameters import world_config
 from clbr.simulation.world import World
@@ -72,6 +84,7 @@ def main() -> None:
     parser.add_argument("--paradigm", default="original")
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--edits", default="items-added", help=f"some of {', '.join(SIZES)}, separated by commas")
+    parser.add_argument("--compare", action="store_true", help="measure other ways to answer, too")
     parser.add_argument("--world", action="store_true", help="the data were simulated: compare with the truth")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int)
@@ -110,19 +123,70 @@ def compare_with_retraining(
     for seed, (artifact, plain) in enumerate(zip(artifacts, before, strict=True)):
         run = options.out / f"{edited.name}-{options.model}-{options.paradigm}-{seed}"
         after = train_scorer(run, data, edited, options, seed)
-        answers.append(whatif_changes(kind, nodes, artifact, edits))
+        answers.append({"answers": whatif_changes(kind, nodes, artifact, edits)})
+        if options.compare:
+            answers[-1] |= other_answers(kind, nodes, artifact, edits)
         retrained.append(score_changes(kind, nodes, plain, after))
-    found, anew = np.stack(answers), np.stack(retrained)
-    one = measure_agreement(found, range(len(found)), anew, range(len(anew)))
-    numbers = f"plain {one.plain:.2f}, one retraining with another {one.between:.2f}"
-    print(f"{kind}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds")
-    size = {
-        "answers": found,
-        "retrained": anew,
-        "between two seeds without edits": score_changes(kind, nodes, before[0], before[1]),
+    anew, seeds = np.stack(retrained), range(options.seeds)
+    for name in answers[0]:
+        found = np.stack([one[name] for one in answers])
+        one = measure_agreement(found, seeds, anew, seeds)
+        between = one.between  # of retrainings: the same for all answers
+        numbers = f"plain {one.plain:.2f}, one retraining with another {between:.2f}"
+        print(f"{kind}, {name}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds; sd {spread(found)}")
+    if options.compare:
+        found = np.stack([one["answers"] for one in answers])
+        others = [np.delete(found, seed, axis=0).mean(0) for seed in seeds]
+        pairs = [pair for seed in seeds for pair in zip(others[seed], anew[seed], strict=True)]
+        correlation = float(np.mean([spearmanr(*pair).statistic for pair in pairs]))
+        print(f"{kind}, mean of the other seeds' answers: {correlation / between**0.5:.2f}; plain {correlation:.2f}")
+    without = score_changes(kind, nodes, before[0], before[1])
+    print(f"{kind}, sd of the changes: retrained {spread(anew)}, two seeds without edits {spread(without)}", flush=True)
+
+
+def spread(changes: Changes) -> str:
+    """Return the standard deviation over bundles, mean over users and seeds."""
+    return f"{changes.std(-1).mean():.3f}"
+
+
+def other_answers(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edits: EdgeEdits) -> dict[str, Changes]:
+    """Return the changes of scores with all parameters fixed, and with the users' own vectors refitted."""
+    model = artifact.model
+    assert isinstance(model, Encoder)
+    before, graph = factual_state(artifact), edits.apply(artifact.graph)
+    fixed = encode_filled(model, graph)
+    found = {"all parameters fixed": fixed}
+    if model.own_vectors() and kind != "swaps":
+        users = nodes.tolist()
+        found["own vectors refitted"] = refit(model, graph, fixed, users)
+        if kind.startswith("items"):
+            found["own vectors moved"] = move_own_vectors(
+                model, users, (before.graph, before.embeddings), (graph, fixed)
+            )
+    first = VectorScorer(before.users[:-1], before.bundles[:-1])
+    return {
+        name: score_changes(kind, nodes, first, VectorScorer(after.joined("users")[:-1], after.joined("bundles")[:-1]))
+        for name, after in found.items()
     }
-    described = ", ".join(f"{name} {one.std(-1).mean():.3f}" for name, one in size.items())
-    print(f"{kind}, sd of the changes: {described}", flush=True)
+
+
+def refit(
+    model: Encoder, graph: BundleGraph, embeddings: Embeddings, users: Sequence[int], steps: int = 10
+) -> Embeddings:
+    """Return the vectors on the edited graph, with each user's own vector where the user's part of the loss is least."""
+    own, levels = model.own_vectors(), dict(embeddings.levels)
+    assert own is not None
+    levels |= {name: replace(levels[name], users=levels[name].users.clone()) for name in own.levels}
+    for user in users:
+        row = own.table[user].clone()
+        for _ in range(steps):
+            of_user = {name: (level.users[user], level.bundles) for name, level in levels.items()}
+            loss = ChoiceLoss.of(own.levels, of_user, graph, user)
+            step = torch.linalg.solve(loss.hessian() + RIDGE * torch.eye(len(row)), -loss.gradient() - RIDGE * row)
+            row += step
+            for name in own.levels:
+                levels[name].users[user] += step
+    return Embeddings(levels)
 
 
 def compare_with_truth(artifact: Artifact, world: World, dataset: BundleDataset) -> None:

@@ -141,6 +141,16 @@ class ModelContract:
         assert torch.equal(one[:6], other[:6]), "one layer reaches further than the neighbours of neighbours"
         assert not torch.equal(one[11], other[11]), "an edge does not change the embedding of its own user"
 
+    def test_a_change_of_an_own_vector_is_the_change_of_its_levels(self) -> None:
+        """For a model with `own_vectors`: what is added to a user's row is added to the user on these levels."""
+        model, graph = self._build(_chain()), BundleGraph.of(_chain())
+        if not isinstance(model, Encoder) or (own := model.own_vectors()) is None:
+            _skip("the model has no own vectors")
+        with torch.no_grad():
+            before, _, after = model.encode(graph).levels, own.table[0].add_(1), model.encode(graph).levels
+        apart = [after[name].users[0] - before[name].users[0] - 1 for name in own.levels]
+        assert torch.stack(apart).abs().max() < 1e-5, f"not a term on each of the levels {own.levels}"
+
     def test_training_lowers_the_loss_and_beats_popularity(self) -> None:
         """On simulated data in which users have tastes."""
         if issubclass(self.model, ClosedForm) and self.beats_popularity is None:

@@ -22,6 +22,12 @@ def test_a_relation_without_edits_is_returned_unchanged() -> None:
     assert not edits.touches("bi")
 
 
+def test_the_left_nodes_of_edits_are_sorted_and_listed_once() -> None:
+    edits = EdgeEdits(add={"ui": np.array([[2, 0], [0, 1]])}, drop={"ui": np.array([[2, 2]]), "bi": np.empty((0, 2))})
+    assert edits.left_nodes("ui").tolist() == [0, 2]
+    assert edits.left_nodes("bi").tolist() == edits.left_nodes("ub").tolist() == []
+
+
 @pytest.mark.parametrize(
     ("edits", "message"),
     [

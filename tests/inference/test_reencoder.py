@@ -10,6 +10,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import make_graph
 from clbr.inference.changed_rows import ChangedRows, Known, dense
 from clbr.inference.cold_start import fill_cold_start
+from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.reencoder import EditedEdges, Reencoder
 from clbr.models.base import Encoder
 from clbr.models.registry import MODELS, build_model
@@ -33,7 +34,10 @@ def examples(graph: BundleGraph) -> list[EdgeEdits]:
         )
         for relation, left in (("ui", USER), ("ub", USER), ("bi", BUNDLE))
     }
-    own = {r: graph.edges(r).pairs[graph.edges(r).pairs[:, 0] == left] for r, left in (("ui", USER), ("bi", BUNDLE))}
+    own = {
+        relation: graph.edges(relation).pairs[graph.edges(relation).pairs[:, 0] == left]
+        for relation, left in (("ui", USER), ("ub", USER), ("bi", BUNDLE))
+    }
 
     def pairs(relation: str, left: int, count: int) -> np.ndarray:
         return np.array([(left, node) for node in new[relation][::-7][:count]], np.int32)
@@ -43,6 +47,8 @@ def examples(graph: BundleGraph) -> list[EdgeEdits]:
         EdgeEdits(add={"ub": pairs("ub", USER, 2)}, drop={"ui": own["ui"][:1]}),
         EdgeEdits(add={"ub": pairs("ub", USER, 5), "ui": pairs("ui", USER, 12)}),
         EdgeEdits(drop={"ui": own["ui"]}),
+        EdgeEdits(drop={"ub": own["ub"][:1]}),
+        EdgeEdits(drop={"ub": own["ub"], "ui": own["ui"][:3]}),
         EdgeEdits(add={"bi": pairs("bi", BUNDLE, 2)}, drop={"bi": own["bi"][:2]}),
         EdgeEdits(add={"ui": pairs("ui", graph.users - 1, 3)}),
     ]
@@ -55,10 +61,13 @@ def test_edits_give_the_vectors_and_scores_of_a_full_encoding(graph: BundleGraph
     assert isinstance(model.requires_grad_(False).eval(), Encoder)
     encoder = Reencoder(model, graph)  # type: ignore[arg-type]
     before = {key: value.clone() for key, value in model.state_dict().items()}
+    unedited = fill_cold_start(type(model), model.encode(graph), graph)  # type: ignore[arg-type, operator]
     for edits in examples(graph):
         edited = edits.apply(graph)
         full, (_, quick) = model.encode(edited), encoder.encode(edits)  # type: ignore[operator]
         filled = fill_cold_start(type(model), full, edited)  # type: ignore[arg-type]
+        moved = moved_users(model, edits, graph, edited)  # type: ignore[arg-type]
+        filled = move_own_vectors(model, moved, (graph, unedited), (edited, filled))  # type: ignore[arg-type]
         for user in (USER, 4, graph.users - 1):
             expected = filled.joined("bundles") @ filled.joined("users")[user]
             assert torch.equal(encoder.user_scores(edits, user)[1], expected)

@@ -217,6 +217,9 @@ def test_a_calibrated_model_finds_cold_bundles_and_another_does_not(cold_data: B
         float(vectors.joined("users")[1] @ vectors.joined("bundles")[bundle]), abs=1e-4
     )
     assert vectors.levels[COLD_LEVEL].bundles[bundle] == artifact.embeddings.levels[COLD_LEVEL].bundles[bundle] != 0
+    # the user whose choices are edited is moved, by the same step in one encoding and in many
+    _, of_user = Reencoder(artifact.model, artifact.graph).user_scores(edits, 0)
+    assert torch.equal(of_user, edited_state(artifact, edits).scores(0))
     # the unseen bundle is asked about as if it were known: nothing is added to its scores
     described = EdgeEdits(add={"bi": pairs((artifact.unseen_bundle, 0), (artifact.unseen_bundle, 1))})
     state = edited_state(artifact, described)

@@ -35,7 +35,7 @@ def whatif(
 ) -> None:
     """A user's list if the user's history were different.
 
-    Exact for the trained parameters, which stay as they are. A file of edits holds pairs of ids or names by relation
+    Computed with the trained parameters, not by retraining. A file of edits holds pairs of ids or names by relation
     (ub, ui, bi): {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers

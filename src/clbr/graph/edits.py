@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from clbr.data.pairs import MAX_NODES, Codes, Pairs, Relation, contains, decode, encode, is_increasing, sorted_codes
 from clbr.errors import InputError
@@ -47,6 +47,11 @@ class EdgeEdits:
     def touches(self, relation: Relation) -> bool:
         """Return whether any pair of this relation is added or dropped."""
         return any(len(edits.get(relation, ())) for edits in (self.add, self.drop))
+
+    def left_nodes(self, relation: Relation) -> NDArray[np.int32]:
+        """Return the left nodes of the relation's edits, sorted, each once."""
+        pairs = [edits[relation] for edits in (self.add, self.drop) if relation in edits]
+        return np.unique(np.concatenate(pairs)[:, 0]) if pairs else np.empty(0, np.int32)
 
     def apply(self, graph: "BundleGraph") -> "BundleGraph":
         """Return the graph after the edits. The given graph is unchanged."""

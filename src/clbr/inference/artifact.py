@@ -33,6 +33,7 @@ from clbr.files import local_folder, read_bytes
 from clbr.graph.edits import RELATIONS
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.answers import Node
+from clbr.inference.caveat import whatif_caveat
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.index import BundleIndex, file_checksum, open_index
 from clbr.models.base import Encoder, Model, Scorer, VectorScorer
@@ -192,7 +193,7 @@ class Artifact:
     @cached_property
     def caveat(self) -> str:
         """What a what-if answer cannot say, and how well such answers of this recommender agree with retraining."""
-        return whatif_caveat(self.about)
+        return whatif_caveat(self.about.model, self.about.settings, self.about.whatif_agreement)
 
     def node(self, kind: Kind, index: int) -> Node:
         """A node by its index, for an answer."""
@@ -272,21 +273,6 @@ def open_artifact(folder: str | Path, *, mapped: bool = True) -> Artifact:
     if missing := [name for name in about.files if not (folder / name).exists()]:
         raise InputError(f"{folder}: {missing[0]} is missing; export it again")
     return Artifact(folder, about, mapped)
-
-
-def whatif_caveat(about: About) -> str:
-    """What a what-if answer cannot say: for the answer and for the model card."""
-    agreement = "How well this agrees with retraining was not measured for this recommender."
-    if about.whatif_agreement:
-        measured = (f"{kind.replace('-', ' ')} {one}" for kind, one in about.whatif_agreement.items())
-        agreement = (
-            "For this recommender, the changes of scores correlate with what retraining changes on average: "
-            f"{', '.join(measured)}."
-        )
-    return (
-        "The trained parameters stay fixed: this is what the model computes from the edited data, not what a model "
-        f"retrained on it would. {agreement}"
-    )
 
 
 def about_checksum(content: dict[str, Any]) -> str:

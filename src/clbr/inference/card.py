@@ -9,7 +9,8 @@ from clbr.evaluation.baselines import LEAK, best_baseline
 from clbr.evaluation.metrics import HEADLINE
 from clbr.evaluation.protocol import Evaluation, evaluate
 from clbr.inference.answers import Accuracy
-from clbr.inference.artifact import About, Artifact, whatif_caveat
+from clbr.inference.artifact import About, Artifact
+from clbr.inference.caveat import whatif_caveat
 from clbr.inference.recommend import KnownScorer, diversity_cost
 from clbr.models.base import ClosedForm
 from clbr.models.cold import COLD_LEVEL
@@ -108,7 +109,7 @@ def write_card(about: About, dataset: BundleDataset) -> str:
     if about.diversity:
         lines += ["", "## Cost of diversity", "", *_diversity(about)]
     if about.levels and model.relations:
-        lines += ["", "## What-if answers", "", whatif_caveat(about)]
+        lines += ["", "## What-if answers", "", whatif_caveat(about.model, about.settings, about.whatif_agreement)]
     lines += ["", "## Limits", "", *_limits(about, dataset)]
     return "\n".join(lines) + "\n"
 

@@ -48,11 +48,11 @@ def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleG
     return Embeddings(levels)
 
 
-def user_scores(
+def user_levels(
     model: type[Encoder], embeddings: Embeddings, graph: BundleGraph, user: int, fill: FillBundles | None = None
-) -> Tensor:
-    """A user's scores of all bundles, with the vectors of cold-start nodes filled in; bundles by `fill`."""
-    parts, tables = [], []
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """A user's vector and those of all bundles by level, those of cold-start nodes filled in; bundles by `fill`."""
+    found = {}
     fill = _fill_unseen if COLD_LEVEL in embeddings.levels else fill or fill_bundles
     warm_users, warm_bundles = _warm_nodes(model, embeddings, graph)
     choosers = graph.ub.left_degrees > 0
@@ -60,9 +60,9 @@ def user_scores(
         warm, own = warm_users[name], level.users[user]
         is_warm = bool(warm[user]) and bool(choosers[user] or own.any())
         mean = choosers if choosers.any() else warm
-        parts.append(own if is_warm or not warm.any() else _mean(level.users, mean))
-        tables.append(fill(level.bundles, warm_bundles[name], graph))
-    return torch.cat(tables, 1) @ torch.cat(parts)
+        vector = own if is_warm or not warm.any() else _mean(level.users, mean)
+        found[name] = vector, fill(level.bundles, warm_bundles[name], graph)
+    return found
 
 
 def _warm_nodes(

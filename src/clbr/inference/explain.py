@@ -1,7 +1,7 @@
 """Explanations: the smallest edits that take a bundle out of a user's list, or bring it in.
 
 Candidates are ordered by their first-order influence on the margin: the bundle's score less that of the bundle at the
-edge of the list. Every answer is then verified by propagating the edited graph.
+edge of the list. Every answer is then verified by a what-if with its edits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

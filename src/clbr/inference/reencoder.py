@@ -19,7 +19,8 @@ from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges, power
 from clbr.graph.operators import Matrix, Operator, Pattern
 from clbr.inference.changed_rows import NO_ROWS, ChangedRows, Known, Rows, dense
-from clbr.inference.cold_start import fill_bundles, user_scores
+from clbr.inference.cold_start import fill_bundles, user_levels
+from clbr.inference.own_vectors import ChoiceLoss, Response, level_scores, moved_users
 from clbr.models.base import Encoder
 from clbr.models.embeddings import Embeddings
 
@@ -168,6 +169,7 @@ class Reencoder:
     def __init__(self, model: Encoder, graph: BundleGraph) -> None:
         self.model, self.graph, self.known = model, graph, Known([*model.parameters()])
         self._filled: dict[tuple[int, bytes], Tensor] = {}
+        self._responses: dict[int, Response] = {}
         self._unedited = {relation: EditedEdges(self.known, graph.edges(relation), relation) for relation in RELATIONS}
 
     def encode(self, edits: EdgeEdits) -> tuple[BundleGraph, Embeddings]:
@@ -186,7 +188,17 @@ class Reencoder:
     def user_scores(self, edits: EdgeEdits, user: int) -> tuple[BundleGraph, Tensor]:
         """The edited graph and a user's scores of all bundles on it."""
         graph, embeddings = self.encode(edits)
-        return graph, user_scores(type(self.model), embeddings, graph, user, self._fill)
+        levels = user_levels(type(self.model), embeddings, graph, user, self._fill)
+        own = self.model.own_vectors()
+        if own is None or user not in moved_users(self.model, edits, self.graph, graph):
+            return graph, level_scores(levels)
+        if user not in self._responses:
+            _, unedited = self.encode(NO_EDITS)
+            before = user_levels(type(self.model), unedited, self.graph, user, self._fill)
+            self._responses[user] = Response.of(own.table[user], ChoiceLoss.of(own.levels, before, self.graph, user))
+        step = self._responses[user].step(ChoiceLoss.of(own.levels, levels, graph, user))
+        moved = {name: (one + step if name in own.levels else one, table) for name, (one, table) in levels.items()}
+        return graph, level_scores(moved)
 
     def _fill(self, vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
         """Fill in cold bundles; once only where the edits change neither vectors nor contents."""

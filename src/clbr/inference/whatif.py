@@ -1,6 +1,7 @@
 """What if a user's history were different? Edits of the data in, the user's list before and after out.
 
-The edited graph is propagated anew, so the answer is exact for the trained parameters, which stay as they are.
+The edited graph is propagated anew, so the answer is exact for the trained parameters. They stay as they are, except
+the own vector of a user whose choices are edited (own_vectors.py).
 """
 
 from collections import Counter
@@ -23,6 +24,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
+from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.stopping import check_stop
 from clbr.models.base import Encoder
 from clbr.models.embeddings import Embeddings
@@ -121,12 +123,14 @@ def factual_state(artifact: Artifact) -> State:
 
 
 def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
-    """The edited graph and the model's vectors on it."""
+    """The edited graph and the model's vectors on it, those of users with edited choices moved (own_vectors.py)."""
     artifact.require_whatif()
     check_stop()
     assert isinstance(artifact.model, Encoder)
-    graph = edits.apply(artifact.graph)
-    return State(artifact, graph, encode_filled(artifact.model, graph))
+    graph, model = edits.apply(artifact.graph), artifact.model
+    before, after = (artifact.graph, artifact.embeddings), (graph, encode_filled(model, graph))
+    users = moved_users(model, edits, artifact.graph, graph)
+    return State(artifact, graph, move_own_vectors(model, users, before, after))
 
 
 def whatif(

@@ -23,7 +23,7 @@ from clbr.models.cold import (
     item_popularity,
 )
 from clbr.models.columns import add_up, cut, own_columns
-from clbr.models.embeddings import Batch, Embeddings
+from clbr.models.embeddings import Batch, Embeddings, OwnVectors
 from clbr.models.objectives import TopK, bpr, softmax_loss
 
 SearchSpace = dict[str, list[Any]]
@@ -221,6 +221,13 @@ class Encoder(Model):
     def informative_relations(cls, level: str, side: Literal["users", "bundles"]) -> tuple[Relation, ...]:
         """Return the relations that define a node at this level. A node with no edge in any of them is cold here."""
         return cls.relations or ("ub",)  # a model that reads no relation still learns from user-bundle pairs
+
+    def own_vectors(self) -> OwnVectors | None:
+        """Return the users' own vectors if they are a term of their vectors on some levels; None otherwise.
+
+        Only for a softmax objective: what-if then moves the own vector of a user whose choices are edited.
+        """
+        return None
 
     @abstractmethod
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:

@@ -1,7 +1,7 @@
 """Values that models compute with: training examples, and the embeddings of nodes by level."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -52,6 +52,13 @@ class Level:
         """Return the embeddings of one kind of node."""
         vectors: Tensor | None = getattr(self, kind)
         return vectors
+
+
+class OwnVectors(NamedTuple):
+    """The users' own vectors, and the levels whose user vectors contain them as a term."""
+
+    table: Tensor  # (U, d)
+    levels: tuple[str, ...]
 
 
 SIDES: dict[Relation, tuple[Literal["users", "bundles", "items"], Literal["users", "bundles", "items"]]] = {

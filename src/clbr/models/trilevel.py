@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from clbr.data.pairs import Relation
 from clbr.graph.graph import BundleGraph
 from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, Objective, SearchSpace
-from clbr.models.embeddings import Batch, Embeddings, Level
+from clbr.models.embeddings import Batch, Embeddings, Level, OwnVectors
 from clbr.models.layers import directed_edge_dropout, propagate
 from clbr.models.objectives import level_contrast
 
@@ -83,6 +83,12 @@ class TriLevel(Encoder):
         if side == "users":
             return ("ub", "ui")
         return ("ub",) if level == "bundle" else ("bi",)
+
+    def own_vectors(self) -> OwnVectors | None:
+        """Return the users' vectors, a term on two levels; early fusion would mix them into all three."""
+        if self.config.objective != "softmax" or self.config.fusion != "late":
+            return None
+        return OwnVectors(self.users, ("item", "bundle"))
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Drop edges once an epoch, each direction of an edge on its own."""
