@@ -73,6 +73,11 @@ def make_questions(recommender: Recommender, rng: np.random.Generator) -> dict[s
         user = random_user()
         return recommender.whatif(artifact.users.id(user), add_items=[new_item(graph.ui.pairs, user)])
 
+    def other_choice() -> object:
+        user = random_user()
+        dropped = artifact.bundles.id(int(rng.choice(neighbours(graph.ub.pairs, user))))
+        return recommender.whatif(artifact.users.id(user), drop_bundles=[dropped])
+
     def audience() -> object:
         bundle = int(rng.choice(bundles))
         contents, new = neighbours(graph.bi.pairs, bundle), new_item(graph.bi.pairs, bundle)
@@ -86,7 +91,8 @@ def make_questions(recommender: Recommender, rng: np.random.Generator) -> dict[s
 
     return {
         "a list of 20": lambda: recommender.recommend_one(artifact.users.id(random_user())),
-        "what-if of a user": whatif,
+        "what-if of a user, an item added": whatif,
+        "what-if of a user, a bundle dropped": other_choice,
         "audience of a bundle": audience,
         "why a bundle is in the list": lambda: explain(0, 20),
         "what would bring a bundle in": lambda: explain(20, 100),
