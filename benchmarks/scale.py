@@ -134,7 +134,8 @@ def main() -> None:
         world = f"{like} x {scale:g}"
         size = in_a_process(draw, str(out / f"{like}{scale:g}"), like, scale) | {"world": world}
         for name in models:
-            kept = out / f"{like}{scale:g}-{name}{'-to-accuracy' if options.to_accuracy else ''}.json"
+            target = f"-to-accuracy-{options.patience}" if options.to_accuracy else ""
+            kept = out / f"{like}{scale:g}-{name}{target}-threads-{options.threads or 'all'}.json"
             if not kept.exists():
                 start = perf_counter()
                 folder, how = str(out / f"{like}{scale:g}"), (options.to_accuracy, options.threads, options.patience)

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -290,6 +291,37 @@ def test_something_else_at_the_address_is_an_error_within_bounded_time(monkeypat
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # stands for the cluster: it accepts connections
+        on = f"127.0.0.1:{server.getsockname()[1]}"
+        code = "import sys, threading; from clbr.training.ray_cluster import end_when_lost; "
+        code += "end_when_lost(sys.argv[1], threading.Event(), seconds=1.5); print('over')"
+        command = [sys.executable, "-c", code, on]
+        lost = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(2.5)
+        assert lost.poll() is None
+    out, err = lost.communicate(timeout=60)
+    assert (lost.returncode, out) == (2, "")
+    assert err.strip() == (
+        f"error: on {on}: the Ray cluster was lost; what is done is kept, and the same command resumes, with any --on"
+    )
+    over = threading.Event()
+    over.set()
+    ray_cluster.end_when_lost("127.0.0.1:1", over)  # the work is over: the process goes on
+
+
+def test_a_search_with_a_wrong_address_writes_nothing(run: Run, shop: Path) -> None:
+    code, _, err = run("tune", shop, "--model", "bprmf", "--trials", "2", "--out", "study", "--on", "127.0.0.1:1")
+    assert code == 2 and "no Ray cluster answers at 127.0.0.1:1" in err
+    assert not Path("study").exists()
+
+
+def test_tokens_are_named_where_the_cluster_asks_for_them() -> None:
+    explain = ray_cluster._explain_failure
+    assert explain("h:1", "x\nAuthenticationError: no token\n").endswith("if the token is not in ~/.ray")
+    assert explain("h:1", "RuntimeError: no\n") == "the Ray cluster at h:1 cannot be used: RuntimeError: no"
 
 
 def workers_of_ray() -> list[int]:

@@ -62,6 +62,13 @@ def test_the_option_says_so_if_there_was_nothing_to_remove(run: Run) -> None:
     assert "0 user-item pairs (0.0%) came with held-out bundles and were removed" in out
 
 
+def test_imported_tables_can_be_kept_as_parquet(run: Run, leaky: list[str]) -> None:
+    for name, options in (("text", ()), ("columns", ("--format", "parquet"))):
+        assert run("data", "import", *leaky, "--out", name, "--name", "shop", *options)[0] == 0
+    assert list(Path("columns").rglob("*.parquet")) and not list(Path("text").rglob("*.parquet"))
+    assert load("columns").fingerprint == load("text").fingerprint
+
+
 def test_import_warns_of_ids_that_do_not_match_and_of_a_wrong_column(run: Run) -> None:
     write("carts.csv", "user,bundle", [(f"u{u}", b) for u in range(8) for b in range(5)])
     write("bought.csv", "user,item", [(u, u % 5) for u in range(20)])

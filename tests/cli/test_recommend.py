@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from clbr import World, load_recommender, save
@@ -73,6 +74,23 @@ def test_lists_of_the_users_of_a_file(run: Run, folder: Path) -> None:
         Path("some.txt").write_text(content)
         words = ["recommend", folder, "--users", "some.txt", "--out", "new.csv"]
         assert_refused(run, Path(), words, message)
+
+
+def test_users_can_be_given_as_parquet(run: Run, folder: Path) -> None:
+    pl.DataFrame({"user": [17, 3, 17], "since": [1, 2, 3]}).write_parquet("some.parquet")
+    code, out, err = run("recommend", folder, "--users", "some.parquet", "--out", "lists.csv", "--k", "2")
+    assert (code, out, err) == (0, "lists.csv: 4 rows, 2 users\n", "")
+    words = ["recommend", folder, "--users", "bad.parquet", "--out", "new.csv"]
+    pl.DataFrame({"who": ["17"], "since": [1]}).write_parquet("bad.parquet")
+    assert_refused(run, Path(), words, "bad.parquet: expected a column user, or one column; it has who, since")
+    Path("bad.parquet").write_text("17\n")
+    assert_refused(run, Path(), words, "bad.parquet: cannot be read as Parquet")
+
+
+def test_an_output_cannot_be_a_url(run: Run, folder: Path) -> None:
+    words = ["recommend", folder, "--all", "--out", "s3://shop/lists.parquet"]
+    message = "s3://shop/lists.parquet: expected a path on this machine or on a shared disk, not a URL"
+    assert_refused(run, Path(), words, message)
 
 
 def test_vectors_are_exported_beside_the_artifact(run: Run, runs: Path) -> None:

@@ -231,3 +231,9 @@ def test_hiding_everything_is_an_error(small: BundleDataset) -> None:
     with pytest.raises(InputError, match="user_item: all of its 2 pairs came with held-out bundles") as caught:
         BundleDataset.from_frames(**frames, hide_held_out_items=True)
     assert caught.value.arguments == ("hide_held_out_items",)
+
+
+def test_held_out_pairs_are_measured_alike_in_blocks(tiny: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = measure_held_out(tiny.dataset)
+    monkeypatch.setattr(checks, "BLOCK_PAIRS", 7)
+    assert measure_held_out(tiny.dataset) == at_once

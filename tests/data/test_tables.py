@@ -271,6 +271,17 @@ def test_sets_too_small_for_shares_are_split_by_leave_one_out_or_given(tmp_path:
     assert everything(import_tables(**tables, split=SplitConfig(method="given")).dataset)["test"] == {("ann", "b2")}
 
 
+def test_a_table_can_be_a_folder_of_parquet_files_with_any_name(tmp_path: Path, tables: dict[str, Path]) -> None:
+    expected = everything(import_tables(**tables).dataset)
+    frame, folder = pl.read_parquet(tables["bundle_item"]), tmp_path / "parts"
+    folder.mkdir()
+    with pytest.raises(InputError, match="parts: is a folder without Parquet files"):
+        import_tables(**tables | {"bundle_item": folder})
+    frame[:1].write_parquet(folder / "a.parquet")
+    frame[1:].write_parquet(folder / "b.parquet")
+    assert everything(import_tables(**tables | {"bundle_item": folder}).dataset) == expected
+
+
 def test_parquet_files_of_a_folder_with_other_columns_are_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:
     folder = tmp_path / "chosen.parquet"
     folder.mkdir()

@@ -13,7 +13,13 @@ GOOD = 'title = "T"\nmodels = ["lightgcn"]\n[variants.original]\n'
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").rglob("*.toml")), ids=lambda path: path.stem)
 def test_every_shipped_specification_can_be_read(path: Path) -> None:
-    others = {"controls": "clbr", "objectives": "bpr", "ablation": "trilevel", "cold": "uncalibrated", "wide": "trilevel"}
+    others = {
+        "controls": "clbr",
+        "objectives": "bpr",
+        "ablation": "trilevel",
+        "cold": "uncalibrated",
+        "wide": "trilevel",
+    }
     assert read_spec(path).reference_variant == others.get(path.stem, "original")
 
 

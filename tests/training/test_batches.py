@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clbr import World
-from clbr.graph.graph import Edges
+from clbr.graph.graph import BundleGraph, Edges
 from clbr.training import batches
-from clbr.training.batches import Negatives, Positives, view_batches
+from clbr.training.batches import Negatives, Positives, random_nodes, view_batches
 
 PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1)
 
@@ -114,3 +114,15 @@ def test_a_large_batch_has_several_samples(monkeypatch: pytest.MonkeyPatch) -> N
     positives = Positives(np.stack([np.arange(5), np.zeros(5)], 1).astype(np.int32), (5, 50))
     (batch,) = positives.epoch(5, 1, np.random.default_rng(0), compared=7)
     assert batch.sample is not None and batch.sample.shape == (3, 7) and len({*map(tuple, batch.sample.tolist())}) == 3
+
+
+def test_random_nodes_are_distinct_and_others_at_each_step(tiny: World) -> None:
+    graph = BundleGraph.of(tiny.dataset)  # 600 users, 150 bundles
+    drawn = random_nodes(200, graph, np.random.default_rng(0))
+    (users, bundles), second = next(drawn), next(drawn)  # type: ignore[misc]
+    assert len(torch.unique(users)) == 200 and int(users.max()) < 600
+    assert torch.equal(torch.unique(bundles), torch.arange(150))  # fewer than 200: all
+    assert second is not None and not torch.equal(users, second.users)
+    again = next(random_nodes(200, graph, np.random.default_rng(0)))
+    assert again is not None and torch.equal(users, again.users)
+    assert next(random_nodes(0, graph, np.random.default_rng(0))) is None

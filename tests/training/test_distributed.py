@@ -31,7 +31,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("lightgcn", {"objective": "slk", "clip": 0.01}),
     ("crosscbr", {"augmentation": "messages", "layers": 2}),
     ("multicbr", {}),
-    ("trilevel", {"compared_bundles": 20, "calibrate_cold": True}),
+    ("trilevel", {"compared_bundles": 20, "calibrate_cold": True, "contrasted_nodes": 50}),
 ]
 RUN = ("trilevel", {"epochs": 2, "calibrate_cold": True})
 """A run that is stopped after its first epoch and resumed with another number of processes."""

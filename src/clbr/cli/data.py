@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from clbr.cli.options import out_option
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ SPLIT_HELP = (
     "random: shares of each user's pairs. leave-one-out: one pair of each user for test, one for validation, for small "
     "data. last: the same by the column time. given: your own, by the column split (train, validation or test)."
 )
-Out = Annotated[Path, typer.Option("--out", help="Folder to write; must be new or empty.", show_default=False)]
+Out = Annotated[Path, out_option("Folder to write; must be new or empty.", show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing data folder.")]
+Format = Annotated[Literal["text", "parquet"], typer.Option(help="Files to write; Parquet is smaller and read faster.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 
 
@@ -56,6 +58,7 @@ def import_(
         ),
     ] = False,
     name: Annotated[str | None, typer.Option(help="Name of the data set; by default the folder's name.")] = None,
+    format: Format = "text",
     force: Force = False,
 ) -> None:
     """Make a data set from three tables with a header, and check it. Ids are text or whole numbers.
@@ -83,7 +86,7 @@ def import_(
             split=SplitConfig.make({"method": split, "validation": validation, "test": test, "seed": seed}, "split"),
             hide_held_out_items=hide_held_out_items,
         )
-    save(imported.dataset, out, origin=imported.origin.to_toml(), force=force)
+    save(imported.dataset, out, origin=imported.origin.to_toml(), force=force, format=format)
     _show_import(imported, out)
 
 
@@ -108,7 +111,7 @@ def get(
         str, typer.Argument(metavar="NAME", help="Its name in the archive: Youshu, NetEase, iFashion, ...")
     ],
     url: Annotated[str, typer.Option(help="Address of the zip or tar archive.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default NAME.")] = None,
+    out: Annotated[Path | None, out_option("Folder to write; by default NAME.")] = None,
     sha256: Annotated[str | None, typer.Option(help="Expected checksum of the archive.")] = None,
     force: Force = False,
 ) -> None:
@@ -137,9 +140,7 @@ def simulate(
         typer.Option(help="A version of other density or noise."),
     ] = "plain",
     seed: Seed = 0,
-    format: Annotated[
-        Literal["text", "parquet"], typer.Option(help="Files to write; Parquet is smaller and read faster.")
-    ] = "text",
+    format: Format = "text",
     force: Force = False,
 ) -> None:
     """Simulate a data set with known true preferences (clbr.simulate in Python gives these too).

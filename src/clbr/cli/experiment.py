@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import On, Threads, parse_changes
+from clbr.cli.options import On, Threads, out_option, parse_changes
 from clbr.errors import InputError, found_in
 from clbr.files import is_url, portable
 
@@ -27,7 +27,7 @@ app = typer.Typer(
 
 Specs = Annotated[list[Path], typer.Argument(metavar="SPEC", help="Specifications, as in experiments/.")]
 Data = Annotated[str, typer.Option("--data", metavar="PATH", help="A data folder, or its URL.", show_default=False)]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder of the cells; cells/NAME if left out.")]
+Out = Annotated[Path | None, out_option("Folder of the cells; cells/NAME if left out.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Instead of the specification's number.")]
 Models = Annotated[str, typer.Option("--models", help="Only these, separated by commas.")]
 Variants = Annotated[str, typer.Option("--variants", help="Only these, separated by commas.")]

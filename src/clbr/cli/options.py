@@ -19,6 +19,19 @@ On = Annotated[
 ]
 
 
+def out_option(help: str, **options: Any) -> Any:
+    """Return the option --out of a command: a path to write to."""
+    return typer.Option("--out", help=help, callback=require_path, **options)
+
+
+def require_path(path: Path | None) -> Path | None:
+    """Return a path; raise an `InputError` if a URL was given. A `Path` has folded its two slashes into one."""
+    scheme, *rest = path.parts if path and path.parts else ("",)
+    if rest and re.fullmatch(r"[a-zA-Z][a-zA-Z0-9+.-]+:", scheme):
+        raise InputError(f"{scheme}//{'/'.join(rest)}: expected a path on this machine or on a shared disk, not a URL")
+    return path
+
+
 def parse_ks(text: str) -> list[int]:
     """Parse cut-offs: "20,40" gives [20, 40], sorted and without repeats."""
     parts = [part.strip() for part in text.split(",")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import MovedData, On, Threads
+from clbr.cli.options import MovedData, On, Threads, out_option
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def open_recommender(folder: Path | str, threads: int | None) -> "Recommender":
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run that clbr train made.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the artifact; new or empty.")],
+    out: Annotated[Path, out_option("Folder for the artifact; new or empty.")],
     vectors: Annotated[
         Path | None,
         typer.Option(help="Folder for Parquet files of the vectors, for a vector database: users, bundles, items."),
@@ -100,8 +100,8 @@ def recommend(
     likes_item: Items = None,
     likes_bundle: Bundles = None,
     all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
-    users: Annotated[Path | None, typer.Option(help="A file of users, one a line: their lists, to --out.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="With --all or --users: a .parquet or .csv file.")] = None,
+    users: Annotated[Path | None, typer.Option(help="Users, one a line or in Parquet: their lists, to --out.")] = None,
+    out: Annotated[Path | None, out_option("With --all or --users: a .parquet or .csv file.")] = None,
     allow: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: only these.")] = None,
     deny: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: none of these.")] = None,
     keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
@@ -198,16 +198,34 @@ def _reject(what: str, options: dict[str, Any]) -> None:
 
 
 def _read_ids(nodes: "Nodes", path: Path) -> list[str]:
-    """The ids or names of a file; an unknown one is an error."""
+    """The ids or names of a file, a text with one on each line or Parquet; an unknown one is an error."""
     from clbr.files import read_bytes
 
-    # utf-8-sig: spreadsheets put a byte order mark before the first line
-    lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
-    ids = [line for line in lines if line]
+    if path.suffix == ".parquet":
+        ids = _read_column(path)
+    else:  # utf-8-sig: spreadsheets put a byte order mark before the first line
+        lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
+        ids = [line for line in lines if line]
     with found_in(path):
         for id in ids:
             nodes.index(id)
     return ids
+
+
+def _read_column(path: Path) -> list[str]:
+    """The column user of a Parquet file, or its only column."""
+    import polars as pl
+
+    from clbr.files import read_bytes
+
+    try:
+        frame = pl.read_parquet(read_bytes(path))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+    if "user" not in frame.columns and frame.width != 1:
+        raise InputError(f"{path}: expected a column user, or one column; it has {', '.join(frame.columns) or 'none'}")
+    column = frame["user"] if "user" in frame.columns else frame.to_series()
+    return [str(id) for id in column.drop_nulls().unique(maintain_order=True)]
 
 
 def similar(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import EvaluatedSplit, MovedData, Threads, parse_changes, parse_ks
+from clbr.cli.options import EvaluatedSplit, MovedData, Threads, out_option, parse_changes, parse_ks, require_path
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: clbr train shop --epochs 30 --set learning_rate=0.002 --out runs/first"
 MODEL = "Which model; clbr models lists them. trilevel if left out."
-PRESET = "Known good settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
+PRESET = "Good settings: youshu, netease, wide or a TOML file; none: the defaults. If left out: by the data's name."
 PROCESSES = "Processes on this machine; each holds some columns of the vectors. One if left out."
 
 
 def train(
-    data: Annotated[Path | None, typer.Argument(metavar="DATA", help="A data folder.", show_default=False)] = None,
+    data: Annotated[
+        Path | None, typer.Argument(metavar="DATA", help="A data folder.", show_default=False, callback=require_path)
+    ] = None,
     model: Annotated[str | None, typer.Option(help=MODEL, show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the run; new or empty.")] = None,
+    out: Annotated[Path | None, out_option("Folder for the run; new or empty.")] = None,
     preset: Annotated[str | None, typer.Option(help=PRESET)] = None,
     paradigm: Annotated[str | None, typer.Option(help="Training strategy: original (default), clbr or casr.")] = None,
     selection: Annotated[Path | None, typer.Option(help="A run to be the selection model; else trained.")] = None,
@@ -61,7 +63,7 @@ def train(
         counters, stopped = _train(config, begin, json)
     if group.rank == 0:
         assert folder is not None
-        _print_result(folder, config, counters, stopped, data, err=json)
+        _print_result(folder, config, counters, stopped, data, processes, err=json)
     if stopped:
         raise typer.Exit(130)
 
@@ -100,7 +102,13 @@ def _train(config: "RunConfig", begin: "Begin", json: bool) -> tuple["Counters",
 
 
 def _print_result(
-    folder: Path, config: "RunConfig", counters: "Counters", stopped: bool, data: Path | None, err: bool
+    folder: Path,
+    config: "RunConfig",
+    counters: "Counters",
+    stopped: bool,
+    data: Path | None,
+    processes: int | None,
+    err: bool,
 ) -> None:
     """Print the best value on validation, beside that of the best baseline, and what to type next."""
     from clbr.cli import show
@@ -117,7 +125,8 @@ def _print_result(
             result += f"; the epoch was selected by {100 * counters.best:.2f} on {pairs}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}", err=err)
     if stopped:
-        typer.echo(f"resume: clbr train --resume {folder}", err=err)
+        number = "" if processes is None else f" --processes {processes}"
+        typer.echo(f"resume: clbr train --resume {folder}{number}", err=err)
         return
     if best:
         with show.progress("computing the baselines", None):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import On, Threads, parse_changes
+from clbr.cli.options import On, Threads, out_option, parse_changes
 
 if TYPE_CHECKING:
     from clbr.tuning.study import StudyRecord
@@ -19,7 +19,7 @@ PRESET = (
 def tune(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A data folder, or its URL.", show_default=False)],
     trials: Annotated[int, typer.Option(min=1, help="Number of trials, with those finished before.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the study; new, or one to resume.")],
+    out: Annotated[Path, out_option("Folder for the study; new, or one to resume.")],
     model: Annotated[str, typer.Option(help="Which model.")] = "trilevel",
     paradigm: Annotated[str, typer.Option(help="clbr or casr: search the settings of the views.")] = "original",
     epochs: Annotated[int | None, typer.Option(min=1, help="Maximum number of epochs of a trial.")] = None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clbr.cli.data import parse_columns
-from clbr.cli.options import Threads
+from clbr.cli.options import Threads, out_option
 from clbr.cli.recommend import ArtifactFolder
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ EXAMPLE = "Example: clbr update artifact --user-bundle new_carts.csv --bundle-it
 
 def update(
     artifact: ArtifactFolder,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the updated artifact; new or empty.")],
+    out: Annotated[Path, out_option("Folder for the updated artifact; new or empty.")],
     user_bundle: Annotated[Path | None, typer.Option(help="New choices of bundles: CSV, TSV or Parquet.")] = None,
     user_item: Annotated[Path | None, typer.Option(help="New choices of items.")] = None,
     bundle_item: Annotated[Path | None, typer.Option(help="New contents of bundles.")] = None,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -170,7 +170,7 @@ class CLBR(Strategy):
         def losses(batch: Batch) -> dict[str, Tensor]:
             factual = model.encode(model.batch_graph(augmented, batch), noise)
             terms = model.task_losses(factual, batch)
-            view_batch = Batch(next(view_batches).to(batch.ub.users.device), batch.ui) if view_batches else batch
+            view_batch = replace(batch, ub=next(view_batches).to(batch.ub.users.device)) if view_batches else batch
             view = model.encode(model.batch_graph(augmented_view, view_batch), noise)
             if config.view_weight:
                 view_terms = model.task_losses(view, view_batch)

@@ -15,7 +15,7 @@ FIRST = 20
 """The cut-off of the ranking by shared items."""
 RANKED_USERS = 2000
 """Users whose bundles are ranked by shared items at most; with more, that many at equal distances."""
-BLOCK_USERS = 256
+BLOCK_USERS, BLOCK_PAIRS = 256, 1 << 14
 MIN_HELD_OUT = 10
 """Held-out pairs below which shares of them say nothing."""
 LEAK_SHARE, LEAK_LIFT = 0.5, 5
@@ -94,12 +94,16 @@ def _mean(values: NDArray[np.bool_] | NDArray[np.float64]) -> float:
 
 def _owned_shares(dataset: BundleDataset, chosen: Pairs) -> NDArray[np.float64]:
     """For each user-bundle pair the share of the bundle's items that the user has; 0 for a bundle without items."""
-    width = len(dataset.items)
-    row, pairs = items_of_bundles(chosen, dataset.bi, len(dataset.bundles))
-    has = contains(encode(dataset.ui, width), encode(pairs, width))
-    sizes = np.bincount(row, minlength=len(chosen))
-    owned: NDArray[np.float64] = np.bincount(row, weights=has, minlength=len(chosen)) / np.maximum(1, sizes)
-    return owned
+    width, known = len(dataset.items), encode(dataset.ui, len(dataset.items))
+
+    def shares(some: Pairs) -> NDArray[np.float64]:
+        row, pairs = items_of_bundles(some, dataset.bi, len(dataset.bundles))
+        sizes = np.bincount(row, minlength=len(some))
+        has = contains(known, encode(pairs, width))
+        return np.bincount(row, weights=has, minlength=len(some)) / np.maximum(1, sizes)
+
+    blocks = [shares(chosen[start : start + BLOCK_PAIRS]) for start in range(0, len(chosen), BLOCK_PAIRS)]
+    return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
 def _in_first(dataset: BundleDataset, held_out: Pairs, owned: NDArray[np.float64]) -> NDArray[np.float64]:

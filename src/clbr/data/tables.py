@@ -92,10 +92,14 @@ def import_tables(
 
 
 def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
-    """Read a text table or a Parquet file; the end of its name says which, its header says the separator."""
-    suffix = path.suffix.lower()
+    """Read a text table, a Parquet file or a folder of these.
+
+    The end of a file's name says which it is, the header of a text says its separator.
+    """
+    suffix = ".parquet" if path.is_dir() else path.suffix.lower()
     if suffix not in (*SEPARATORS, *PARQUET):
-        raise InputError(f"{path}: expected a file that ends in {', '.join((*SEPARATORS, *PARQUET))}")
+        expected = f"a file that ends in {', '.join((*SEPARATORS, *PARQUET))}, or a folder of Parquet files"
+        raise InputError(f"{path}: expected {expected}")
     table = _read_parquet(name, path, columns) if suffix in PARQUET else _read_text(name, path, columns)
     if not len(table.frame):
         raise InputError(f"{path}: has no rows, expected at least one")

@@ -134,6 +134,11 @@ class Model(nn.Module, ABC):
         config = self.config
         return config.compared_bundles if isinstance(config, EncoderConfig) and config.objective != "bpr" else 0
 
+    @property
+    def other_nodes(self) -> int:
+        """How many random users, and how many random bundles, its batches must contain besides the triples."""
+        return 0
+
     @classmethod
     def defaults_for(cls, pairs: int) -> dict[str, Any]:
         """Return settings of model and training whose defaults depend on the number of training pairs."""

@@ -28,16 +28,26 @@ class Triples:
         return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known, sample)
 
 
+class Nodes(NamedTuple):
+    """Some users and some bundles, (n,) each."""
+
+    users: Tensor
+    bundles: Tensor
+
+
 @dataclass(frozen=True)
 class Batch:
     """Training examples of one step: user-bundle triples and, for models with an item task, user-item triples."""
 
     ub: Triples
     ui: Triples | None = None
+    others: Nodes | None = None
+    """Random nodes, for models that contrast more nodes than those of the triples."""
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device."""
-        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None)
+        others = Nodes(*(nodes.to(device) for nodes in self.others)) if self.others else None
+        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None, others)
 
 
 @dataclass(frozen=True)

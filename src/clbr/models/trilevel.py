@@ -39,6 +39,9 @@ class TriLevelConfig(EncoderConfig):
     fusion: Literal["late", "early"] = Field("late", description="add the levels' scores, or the levels' user vectors")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
+    contrasted_nodes: int = Field(
+        0, ge=0, description="random users, and as many bundles, that are contrasted together with those of a batch"
+    )
     edge_dropout: float = Field(0.4, ge=0, lt=1, description="share of edges left out in an epoch, per direction")
 
 
@@ -62,6 +65,11 @@ class TriLevel(Encoder):
         self.users = nn.Parameter(torch.empty(users, config.dim))
         self.bundles = nn.Parameter(torch.empty(bundles, config.dim))
         self.items = nn.Parameter(torch.empty(items, config.dim))
+
+    @property
+    def other_nodes(self) -> int:
+        """The random nodes of the contrast."""
+        return self.config.contrasted_nodes if self.config.contrastive_weight else 0
 
     @classmethod
     def defaults_for(cls, pairs: int) -> dict[str, Any]:
@@ -111,11 +119,19 @@ class TriLevel(Encoder):
         return Embeddings(levels)
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
-        """Return the objective, and the contrast between the levels for the batch's users and positives."""
+        """Return the objective, and the contrast between the levels.
+
+        It is over the batch's users and positives, each as often as it occurs; or, together with random nodes, each
+        once. A batch of whole users has few of them, so that random ones are most of what a user is told apart from.
+        """
         losses = super().task_losses(embeddings, batch)
         if self.config.contrastive_weight:
+            users, bundles = batch.ub.users, batch.ub.positives
+            if batch.others:
+                users = torch.unique(torch.cat([users, batch.others.users]))
+                bundles = torch.unique(torch.cat([bundles, batch.others.bundles]))
             levels, temperature = embeddings.levels.values(), self.config.temperature
-            users = level_contrast([level.users for level in levels], batch.ub.users, temperature)
-            bundles = level_contrast([level.bundles for level in levels], batch.ub.positives, temperature)
-            losses["contrast"] = self.config.contrastive_weight * (users + bundles) / 2
+            user_loss = level_contrast([level.users for level in levels], users, temperature)
+            bundle_loss = level_contrast([level.bundles for level in levels], bundles, temperature)
+            losses["contrast"] = self.config.contrastive_weight * (user_loss + bundle_loss) / 2
         return losses

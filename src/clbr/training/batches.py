@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, contains, encode, incidence, row_pointers
 from clbr.evaluation.ranking import top
-from clbr.graph.graph import Edges
-from clbr.models.embeddings import Triples
+from clbr.graph.graph import BundleGraph, Edges
+from clbr.models.embeddings import Nodes, Triples
 
 Ids = NDArray[np.int64]
 BLOCK = 512
@@ -125,6 +125,13 @@ def view_batches(
     """Return endless batches of a view's own user-bundle edges; None if no negatives are left for any of them."""
     positives = Positives(edges.pairs, edges.shape)
     return positives.endless(size, negatives, rng, compared) if positives else None
+
+
+def random_nodes(count: int, graph: BundleGraph, rng: np.random.Generator) -> Iterator[Nodes | None]:
+    """Yield without end `count` distinct random users and bundles, or all if there are fewer; None if `count` is 0."""
+    while True:
+        drawn = [rng.choice(size, min(count, size), replace=False) for size in graph.ub.shape] if count else None
+        yield Nodes(*map(torch.from_numpy, drawn)) if drawn else None
 
 
 class HardNegatives:

@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from clbr import __version__
@@ -23,6 +24,8 @@ CLIENT_PORT = 10001
 """Port of a Ray client server, unless it is given."""
 CONNECT_SECONDS, ANSWER_SECONDS, NODE_SECONDS = 10, 60, 300
 """How long a cluster has to accept a connection, to answer, and to answer from each of its nodes."""
+LOST_SECONDS, CHECKS = 30, 6
+"""How long a cluster may refuse connections until it counts as lost, and how often it is asked in this time."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -67,12 +70,41 @@ def connected(on: str, workers: int) -> Iterator[None]:
     try:
         with _without_stderr():
             ray.init(**options, **QUIET)
-        yield
+        with nullcontext() if on == HERE or on.startswith(CLIENT) else _watched(on):
+            yield
     except (ray.exceptions.RayError, ConnectionError) as error:
         message = f"on {on}: Ray cannot be reached ({short_reason(error)}); the same command goes on later"
         raise InputError(message, "on") from None
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _watched(on: str) -> Iterator[None]:
+    """End this process with a message if the cluster at HOST:PORT is lost. Ray ends it after a minute without one."""
+    over = Event()
+    Thread(target=end_when_lost, args=(on, over), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def end_when_lost(on: str, over: Event, seconds: float = LOST_SECONDS) -> None:
+    """Connect to HOST:PORT every few seconds until `over`; end the process with exit code 2 if all fail for so long."""
+    host, _, port = on.rpartition(":")
+    failed = 0
+    while failed < CHECKS and not over.wait(seconds / CHECKS):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+            failed = 0
+        except OSError:
+            failed += 1
+    if failed == CHECKS:
+        message = "the Ray cluster was lost; what is done is kept, and the same command resumes, with any --on"
+        sys.stderr.write(f"\nerror: on {on}: {message}\n")
+        sys.stderr.flush()
+        os._exit(2)  # the main thread may wait for Ray without end
 
 
 @contextmanager
@@ -125,7 +157,8 @@ def _explain_failure(on: str, output: str) -> str:
         return f"the cluster at {on} has {there}, and this process has {here}; both must be equal"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     reason = f"the Ray cluster at {on} cannot be used: {lines[-1] if lines else 'it gave no reason'}"
-    return f"{reason}; if it uses tokens, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH here"
+    tokens = "; it uses tokens: set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN_PATH if the token is not in ~/.ray"
+    return reason + (tokens if re.search("auth", output, re.IGNORECASE) else "")
 
 
 @dataclass(frozen=True)
@@ -188,6 +221,6 @@ def short_reason(error: Exception) -> str:
     """What Ray says about a lost worker or a failed call, in one sentence."""
     text = str(error)
     if "memory" in type(error).__name__.lower() or "running low on memory" in text:
-        return "it was stopped because the memory of its node was full; use fewer workers"
+        return "it was stopped because the memory of its node was full; use fewer workers, or a node with more memory"
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), type(error).__name__)
     return last.partition(". ")[0].rstrip(".")

@@ -1,6 +1,7 @@
 """Hyperparameter search: trials of settings, compared on validation. The test pairs are removed first."""
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -70,7 +71,12 @@ def search(
         raise InputError(f"trials {trials}: expected 1 to {most}, the number of settings in the search space", "trials")
     check_workers(workers)
     make_model(model, {}, dataset)  # raises an error before anything is written
-    with lock_study(folder, settings):
+    here = workers == 1 and on == LOCAL
+    with ExitStack() as stack:
+        engine = (
+            None if here else stack.enter_context(make_engine(on, min(workers, trials)))
+        )  # raises before anything is written
+        stack.enter_context(lock_study(folder, settings))
         study = open_study(folder, settings)
         _fail_interrupted(study)
         record = _update_record(folder, study, settings, trials, None, on_record)
@@ -81,11 +87,10 @@ def search(
 
         finished = {trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False) if is_finished(trial)}
         numbers = [number for number in range(trials) if number not in finished]
-        if workers == 1 and on == LOCAL:
+        if engine is None:
             _run_here(folder, study, settings, dataset, numbers, should_stop, on_trial_end)
         elif numbers:
-            with make_engine(on, min(workers, len(numbers))) as engine:
-                _run_on(engine, folder, settings, data, numbers, should_stop, on_trial_end)
+            _run_on(engine, folder, settings, data, numbers, should_stop, on_trial_end)
     if record.best is None and record.finished >= trials:
         errors = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
         raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {errors[-1]}")
