@@ -59,9 +59,9 @@ def import_again(folder: str) -> dict[str, Any]:
     files = ("user_bundle_train", "user_item", "bundle_item")
     tables = [Path(folder) / name for name in files]  # each a folder of Parquet files
     warnings.simplefilter("ignore")
-    imported = peak()
+    before = peak()
     import_tables(*tables)
-    return {"importing": peak() - imported}
+    return {"importing": peak() - before}
 
 
 def measure(folder: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def measure(folder: str) -> dict[str, Any]:
     }
 
 
-def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any, size: int = 2048) -> None:
+def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any, size: int) -> None:
     """Make the first two steps of an epoch."""
     import torch
 
@@ -142,7 +142,7 @@ def warm_up() -> None:
     dataset, run = simulate("tiny").dataset, compose("", "trilevel")
     model = make_model("trilevel", run.settings, dataset, torch_generator(0, "model"))
     graph = BundleGraph.of(dataset)
-    train_steps(model, make_optimizer(model, run.train), graph, Positives(dataset.train, graph.ub.shape))
+    train_steps(model, make_optimizer(model, run.train), graph, Positives(dataset.train, graph.ub.shape), 2048)
 
 
 def show(worlds: dict[str, dict[str, Any]], memory: float) -> None:

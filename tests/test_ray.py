@@ -300,12 +300,14 @@ def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
         code += "end_when_lost(sys.argv[1], threading.Event(), seconds=1.5); print('over')"
         command = [sys.executable, "-c", code, on]
         lost = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(2.5)
+        server.settimeout(60)
+        for _ in range(3):  # it is asked again and again
+            server.accept()[0].close()
         assert lost.poll() is None
     out, err = lost.communicate(timeout=60)
     assert (lost.returncode, out) == (2, "")
     assert err.strip() == (
-        f"error: on {on}: the Ray cluster was lost; what is done is kept, and the same command resumes, with any --on"
+        f"error: on {on}: the Ray cluster was lost; run the same command again: finished cells and trials are kept"
     )
     over = threading.Event()
     over.set()
@@ -316,11 +318,15 @@ def test_a_search_with_a_wrong_address_writes_nothing(run: Run, shop: Path) -> N
     code, _, err = run("tune", shop, "--model", "bprmf", "--trials", "2", "--out", "study", "--on", "127.0.0.1:1")
     assert code == 2 and "no Ray cluster answers at 127.0.0.1:1" in err
     assert not Path("study").exists()
+    words = ["tune", shop, "--model", "bprmf", "--trials", "1", "--epochs", "1", "--out", "study"]
+    assert run(*words)[0] == 0
+    assert run(*words, "--on", "127.0.0.1:1")[0] == 0  # no trial is left, so no cluster is needed
 
 
 def test_tokens_are_named_where_the_cluster_asks_for_them() -> None:
     explain = ray_cluster._explain_failure
     assert explain("h:1", "x\nAuthenticationError: no token\n").endswith("if the token is not in ~/.ray")
+    assert "token" not in explain("h:1", "the author says no\n")
     assert explain("h:1", "RuntimeError: no\n") == "the Ray cluster at h:1 cannot be used: RuntimeError: no"
 
 

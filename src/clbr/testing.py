@@ -26,7 +26,7 @@ from clbr.models.embeddings import SIDES, Batch, Embeddings
 from clbr.models.registry import baseline_scorer
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate
-from clbr.training.batches import Positives
+from clbr.training.batches import Positives, draw_nodes
 from clbr.training.config import TrainConfig
 from clbr.training.loop import Epoch, make_optimizer, train
 from clbr.training.run_folder import read_model, write_model
@@ -203,7 +203,8 @@ class ModelContract:
             return
         ub = next(Positives(dataset.train, graph.ub.shape).epoch(2048, 2, rng, compared=model.compared))
         ui = next(Positives(dataset.ui, graph.ui.shape).epoch(2048, 2, rng))
-        terms = model.losses(graph, Batch(ub, ui), torch_generator(0, "noise"))
+        batch = Batch(ub, ui, next(draw_nodes(model.random_nodes, graph, rng)))
+        terms = model.losses(graph, batch, torch_generator(0, "noise"))
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         without = [name for name, values in trainable.items() if values.grad is None or not values.grad.any()]
         assert not without, f"no gradient reaches {', '.join(without)}"

@@ -77,14 +77,17 @@ def test_lists_of_the_users_of_a_file(run: Run, folder: Path) -> None:
 
 
 def test_users_can_be_given_as_parquet(run: Run, folder: Path) -> None:
-    pl.DataFrame({"user": [17, 3, 17], "since": [1, 2, 3]}).write_parquet("some.parquet")
+    pl.DataFrame({"user": [17, 3], "since": [1, 2]}).write_parquet("some.parquet")
     code, out, err = run("recommend", folder, "--users", "some.parquet", "--out", "lists.csv", "--k", "2")
     assert (code, out, err) == (0, "lists.csv: 4 rows, 2 users\n", "")
     words = ["recommend", folder, "--users", "bad.parquet", "--out", "new.csv"]
     pl.DataFrame({"who": ["17"], "since": [1]}).write_parquet("bad.parquet")
     assert_refused(run, Path(), words, "bad.parquet: expected a column user, or one column; it has who, since")
+    pl.DataFrame({"bundle": [7, 9], "user": [1, 2]}).write_parquet("bundles.pq")
+    code, out, _ = run("recommend", folder, "--user", "3", "--allow", "bundles.pq", "--json")
+    assert code == 0 and {one["id"] for one in json.loads(out)["recommended"]} <= {"7", "9"}
     Path("bad.parquet").write_text("17\n")
-    assert_refused(run, Path(), words, "bad.parquet: cannot be read as Parquet")
+    assert_refused(run, Path(), words, "bad.parquet: not a complete Parquet file")
 
 
 def test_an_output_cannot_be_a_url(run: Run, folder: Path) -> None:

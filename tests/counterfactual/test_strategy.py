@@ -1,5 +1,6 @@
 """Training strategies: which losses they minimise, which views they use, how they are prepared."""
 
+from dataclasses import replace
 from functools import partial
 from math import exp
 from pathlib import Path
@@ -21,7 +22,7 @@ from clbr.models.base import Encoder
 from clbr.models.embeddings import Batch, Embeddings, Triples
 from clbr.models.registry import make_model
 from clbr.rng import torch_generator
-from clbr.training.batches import view_batches
+from clbr.training.batches import draw_nodes, view_batches
 from clbr.training.config import TrainConfig
 from clbr.training.loop import make_optimizer, train
 from conftest import make_dataset
@@ -125,6 +126,7 @@ def test_the_constraint_warms_up(tiny: World) -> None:
 
 def test_the_task_on_the_view_may_use_the_views_own_positives(tiny: World) -> None:
     encoder, graph, batch = setting("lightgcn", tiny)
+    batch = replace(batch, random=next(draw_nodes(5, graph, np.random.default_rng(0))))
     fresh = EdgeEdits(drop={"ub": tiny.dataset.train[:-1]})  # one pair is left
     views = ViewsConfig(view_positives=True, constraint="none")
     seen: list[Batch] = []
@@ -132,6 +134,7 @@ def test_the_task_on_the_view_may_use_the_views_own_positives(tiny: World) -> No
     encoder.task_losses = lambda e, b: seen.append(b) or task(encoder, e, b)  # type: ignore[method-assign,func-returns-value]
     CLBR(views, [fresh], 0, BATCHES).epoch_losses(encoder, graph, 1, torch_generator(0, "noise"))(batch)
     assert [len(b.ub.users) for b in seen] == [40, 1]
+    assert batch.random is not None and seen[1].random is batch.random
     assert [seen[1].ub.users.item(), seen[1].ub.positives.item()] == tiny.dataset.train[-1].tolist()
 
 

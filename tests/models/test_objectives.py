@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import cross_entropy, normalize
 
 from clbr.models import objectives
-from clbr.models.objectives import TopK, bpr, info_nce, level_contrast, softmax_loss
+from clbr.models.objectives import TopK, bpr, info_nce, level_contrast, mixed_parts, softmax_loss
 
 
 def test_bpr_worked_out_by_hand() -> None:
@@ -190,3 +190,11 @@ def test_a_large_batch_is_contrasted_in_parts(monkeypatch: pytest.MonkeyPatch) -
     assert ours < whole  # a node has fewer to be told apart from
     for one, other in zip(torch.autograd.grad(ours, levels), torch.autograd.grad(plain, levels), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_each_part_of_a_contrast_over_sorted_nodes_has_nodes_of_the_whole_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(objectives, "CONTRASTED", 3)
+    assert mixed_parts(torch.arange(7)).tolist() == [0, 3, 6, 1, 4, 2, 5]
+    assert mixed_parts(torch.arange(3)).tolist() == [0, 1, 2]

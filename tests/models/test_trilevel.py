@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.embeddings import Batch, Embeddings, Nodes, Triples
+from clbr.models.embeddings import Batch, Embeddings, NodeSample, Triples
 from clbr.models.trilevel import TriLevel, TriLevelConfig
 
 
@@ -84,15 +84,15 @@ def test_the_contrast_is_the_mean_over_each_two_levels() -> None:
 def test_random_nodes_join_the_contrast_and_each_node_counts_once() -> None:
     one = model(contrastive_weight=2.0, temperature=0.5, contrasted_nodes=5)
     users, positives = torch.tensor([0, 0]), torch.tensor([0, 0])
-    others = Nodes(torch.tensor([0]), torch.tensor([1, 0]))
-    batch = Batch(Triples(users, positives, users.new_empty(2, 0), torch.tensor([[0, 0]])), others=others)
+    sample = NodeSample(torch.tensor([0]), torch.tensor([1, 0]))
+    batch = Batch(Triples(users, positives, users.new_empty(2, 0), torch.tensor([[0, 0]])), random=sample)
     embeddings = one.encode(graph())
     unit = [normalize(level.bundles) for level in embeddings.levels.values()]
     terms = [cross_entropy(a @ b.T / 0.5, torch.arange(2)) for a, b in combinations(unit, 2)]
-    expected = 2.0 * (0 + torch.stack(terms).mean()) / 2  # one user: nothing to tell the user apart from
+    expected = 2.0 * (0 + torch.stack(terms).mean()) / 2  # one user: no negatives
     torch.testing.assert_close(one.task_losses(embeddings, batch)["contrast"], expected)
-    assert (one.other_nodes, model().other_nodes) == (5, 0)
-    assert model(contrasted_nodes=5, contrastive_weight=0.0).other_nodes == 0
+    assert (one.random_nodes, model().random_nodes) == (5, 0)
+    assert model(contrasted_nodes=5, contrastive_weight=0.0).random_nodes == 0
 
 
 def test_edges_are_dropped_in_each_relation_and_only_in_training() -> None:

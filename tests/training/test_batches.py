@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clbr import World
 from clbr.graph.graph import BundleGraph, Edges
 from clbr.training import batches
-from clbr.training.batches import Negatives, Positives, random_nodes, view_batches
+from clbr.training.batches import Negatives, Positives, draw_nodes, view_batches
 
 PAIRS = st.sets(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1)
 
@@ -118,11 +118,11 @@ def test_a_large_batch_has_several_samples(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_random_nodes_are_distinct_and_others_at_each_step(tiny: World) -> None:
     graph = BundleGraph.of(tiny.dataset)  # 600 users, 150 bundles
-    drawn = random_nodes(200, graph, np.random.default_rng(0))
+    drawn = draw_nodes(200, graph, np.random.default_rng(0))
     (users, bundles), second = next(drawn), next(drawn)  # type: ignore[misc]
     assert len(torch.unique(users)) == 200 and int(users.max()) < 600
     assert torch.equal(torch.unique(bundles), torch.arange(150))  # fewer than 200: all
     assert second is not None and not torch.equal(users, second.users)
-    again = next(random_nodes(200, graph, np.random.default_rng(0)))
+    again = next(draw_nodes(200, graph, np.random.default_rng(0)))
     assert again is not None and torch.equal(users, again.users)
-    assert next(random_nodes(0, graph, np.random.default_rng(0))) is None
+    assert next(draw_nodes(0, graph, np.random.default_rng(0))) is None

@@ -141,6 +141,7 @@ def test_a_batch_is_as_the_data_say_and_with_a_shipped_preset_never_smaller_than
     assert compose("x", "crosscbr", by_data=by_data).train.batch_size == 256
     assert compose("x", "crosscbr", by_data=by_data, changes={"batch_size": 7}).train.batch_size == 7
     assert compose("x", "crosscbr", by_data=by_data, preset="youshu").train.batch_size == 2048
+    assert compose("x", "trilevel", by_data=by_data, preset="wide").train.batch_size == 256  # not for one data set
     large = {"batch_size": 8192}
     assert compose("x", "crosscbr", by_data=large, preset="netease").train.batch_size == 8192
     assert compose("x", "bgcn", by_data=large, preset="netease").train.batch_size == 2048  # stated in the preset
@@ -295,3 +296,8 @@ def test_the_learning_rate_grows_with_the_fourth_root_of_a_batch_that_grew_with_
     Path("mine.toml").write_text("[train]\nlearning_rate = 0.005\n")
     assert rate(preset="mine.toml") == 0.005
     assert compose("x", "bgcn", by_data=large, preset="netease").train.learning_rate == 0.0003  # its batch is stated
+
+
+def test_a_preset_for_any_data_is_not_chosen_by_the_name_of_the_data() -> None:
+    assert compose("x", "trilevel", data_name="wide") == compose("x", "trilevel")
+    assert compose("x", "trilevel", preset="wide").settings["contrasted_nodes"] == 1000

@@ -226,7 +226,7 @@ def test_a_run_that_was_killed_resumes_with_fewer_processes_and_stops_with_an_in
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert out.endswith(f"resume: clbr train --resume {tmp_path / 'run'}\n")
+    assert out.endswith(f"resume: clbr train --resume {tmp_path / 'run'} --processes 2\n")
     assert not Path(f"/proc/{other}").exists()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clbr.cli.options import out_option
+from clbr.cli.options import out_option, require_path
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives th
 
 @app.command("import", epilog=IMPORT_EXAMPLE)
 def import_(
-    user_bundle: Annotated[Path, typer.Option(help="Who chose which bundle: text or Parquet.", show_default=False)],
+    user_bundle: Annotated[
+        Path, typer.Option(help="Who chose which bundle: text, Parquet or a folder of it.", show_default=False)
+    ],
     user_item: Annotated[Path, typer.Option(help="Who chose which item.", show_default=False)],
     bundle_item: Annotated[Path, typer.Option(help="What is in a bundle.", show_default=False)],
     out: Out,
@@ -163,7 +165,9 @@ def simulate(
 def describe(
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="One data folder, or several to compare.")],
     json: Annotated[bool, typer.Option("--json", help="One line of JSON per data set.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Plot of degrees and held-out pairs: .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Plot of degrees and held-out pairs: .png, .svg or .pdf.", callback=require_path)
+    ] = None,
 ) -> None:
     """Show statistics (the counts of the paper's Table 1, densities, degrees, cold start) and warn of likely faults."""
     from clbr.cli import show

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import On, Threads, out_option, parse_changes
+from clbr.cli.options import On, Threads, out_option, parse_changes, require_path
 from clbr.errors import InputError, found_in
 from clbr.files import is_url, portable
 
@@ -206,7 +206,8 @@ def report(
     variants: Variants = "",
     where: Where = None,
     to: Annotated[
-        Path | None, typer.Option("--to", help="Folder of the report; CELLS/reports/SPEC if left out.")
+        Path | None,
+        typer.Option("--to", help="Folder of the report; CELLS/reports/SPEC if left out.", callback=require_path),
     ] = None,
 ) -> None:
     """Report the results so far: tables here, and an HTML page, Markdown, CSV, LaTeX and figures in a folder.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clbr.cli.options import MovedData, On, Threads, out_option
+from clbr.cli.options import MovedData, On, Threads, out_option, require_path
 from clbr.errors import InputError, found_in
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def export(
     out: Annotated[Path, out_option("Folder for the artifact; new or empty.")],
     vectors: Annotated[
         Path | None,
-        typer.Option(help="Folder for Parquet files of the vectors, for a vector database: users, bundles, items."),
+        typer.Option(
+            help="Folder for Parquet files of the vectors, for a vector database: users, bundles, items.",
+            callback=require_path,
+        ),
     ] = None,
     measure_whatif: Annotated[
         int,
@@ -102,7 +105,7 @@ def recommend(
     all_: Annotated[bool, typer.Option("--all", help="Every user, to --out.")] = False,
     users: Annotated[Path | None, typer.Option(help="Users, one a line or in Parquet: their lists, to --out.")] = None,
     out: Annotated[Path | None, out_option("With --all or --users: a .parquet or .csv file.")] = None,
-    allow: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: only these.")] = None,
+    allow: Annotated[Path | None, typer.Option(help="Bundles, one a line or in Parquet: only these.")] = None,
     deny: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: none of these.")] = None,
     keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
     diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share fewer items.")] = 0.0,
@@ -174,7 +177,7 @@ def _write_lists(
     if users is not None:
         indices = np.array([artifact.users.index(id) for id in _read_ids(artifact.users, users)], np.int64)
         if not len(indices):
-            raise InputError(f"{users}: has no user, expected one a line")
+            raise InputError(f"{users}: has no user; expected at least one")
     count = artifact.about.users if indices is None else len(indices)
     with show.progress("ranking", count) as on_progress:
         rows = write_lists(
@@ -199,10 +202,11 @@ def _reject(what: str, options: dict[str, Any]) -> None:
 
 def _read_ids(nodes: "Nodes", path: Path) -> list[str]:
     """The ids or names of a file, a text with one on each line or Parquet; an unknown one is an error."""
+    from clbr.data.pair_files import PARQUET
     from clbr.files import read_bytes
 
-    if path.suffix == ".parquet":
-        ids = _read_column(path)
+    if path.suffix.lower() in PARQUET:
+        ids = _read_column(path, nodes.kind)
     else:  # utf-8-sig: spreadsheets put a byte order mark before the first line
         lines = [line.strip() for line in read_bytes(path).decode("utf-8-sig", "replace").splitlines()]
         ids = [line for line in lines if line]
@@ -212,20 +216,19 @@ def _read_ids(nodes: "Nodes", path: Path) -> list[str]:
     return ids
 
 
-def _read_column(path: Path) -> list[str]:
-    """The column user of a Parquet file, or its only column."""
-    import polars as pl
-
-    from clbr.files import read_bytes
+def _read_column(path: Path, kind: str) -> list[str]:
+    """The ids in the column user (or bundle, or item) of a Parquet file, or in its only column."""
+    from clbr.data.pair_files import UNREADABLE, broken_parquet, scan_parquet
 
     try:
-        frame = pl.read_parquet(read_bytes(path))
-    except pl.exceptions.PolarsError as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
-    if "user" not in frame.columns and frame.width != 1:
-        raise InputError(f"{path}: expected a column user, or one column; it has {', '.join(frame.columns) or 'none'}")
-    column = frame["user"] if "user" in frame.columns else frame.to_series()
-    return [str(id) for id in column.drop_nulls().unique(maintain_order=True)]
+        frame = scan_parquet(path).collect()
+    except UNREADABLE as error:
+        raise broken_parquet(path, error) from None
+    if kind not in frame.columns and frame.width != 1:
+        found = ", ".join(frame.columns) or "none"
+        raise InputError(f"{path}: expected a column {kind}, or one column; it has {found}")
+    column = frame[kind] if kind in frame.columns else frame.to_series()
+    return [str(id) for id in column.drop_nulls()]
 
 
 def similar(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clbr.cli.options import MovedData, Threads
+from clbr.cli.options import MovedData, Threads, require_path
 from clbr.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def theory(
     scale: Annotated[float | None, typer.Option(help="Scale of that world; 1.")] = None,
     variant: Variant = None,
     world_seed: Annotated[int | None, typer.Option(min=0, help="Seed of that world; 0.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Figure of the curves: .png, .svg or .pdf.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Figure of the curves: .png, .svg or .pdf.", callback=require_path)
+    ] = None,
     data: MovedData = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     threads: Threads = None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: clbr train shop --epochs 30 --set learning_rate=0.002 --out runs/first"
 MODEL = "Which model; clbr models lists them. trilevel if left out."
-PRESET = "Good settings: youshu, netease, wide or a TOML file; none: the defaults. If left out: by the data's name."
+PRESET = "youshu, netease, wide (of trilevel) or a TOML file; none: the defaults. If left out: by the data's name."
 PROCESSES = "Processes on this machine; each holds some columns of the vectors. One if left out."
 
 
@@ -80,8 +80,7 @@ def _joined(processes: int | None, folder: Path | None) -> Iterator["Processes"]
             yield group
     except ExchangeError as error:
         begun = folder is not None and (folder / CONFIG).exists()
-        number = "" if processes is None else f" --processes {processes}"
-        next_step = f"resume: clbr train --resume {folder}{number}" if begun else "train again"
+        next_step = _resume_command(folder, processes) if begun else "train again"
         typer.echo(f"error: {error}; {next_step}", err=True)
         raise typer.Exit(1) from None
 
@@ -99,6 +98,10 @@ def _train(config: "RunConfig", begin: "Begin", json: bool) -> tuple["Counters",
         display.begin(config)
         counters = begin(display.callbacks(should_stop, on_epoch))
         return counters, should_stop() or not counters.finished(config.train)
+
+
+def _resume_command(folder: Path | None, processes: int | None) -> str:
+    return f"resume: clbr train --resume {folder}" + ("" if processes is None else f" --processes {processes}")
 
 
 def _print_result(
@@ -125,8 +128,7 @@ def _print_result(
             result += f"; the epoch was selected by {100 * counters.best:.2f} on {pairs}"
     typer.echo(f"{folder}: {config.model}, epoch {counters.epoch}, {result}", err=err)
     if stopped:
-        number = "" if processes is None else f" --processes {processes}"
-        typer.echo(f"resume: clbr train --resume {folder}{number}", err=err)
+        typer.echo(_resume_command(folder, processes), err=err)
         return
     if best:
         with show.progress("computing the baselines", None):

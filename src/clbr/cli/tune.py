@@ -11,9 +11,7 @@ if TYPE_CHECKING:
     from clbr.tuning.study import StudyRecord
 
 EXAMPLE = "Example: clbr tune shop --model crosscbr --trials 30 --epochs 40 --workers 2 --out studies/crosscbr"
-PRESET = (
-    "Start from these settings: youshu, netease or a TOML file; none: the defaults. If left out: by the data's name."
-)
+PRESET = "youshu, netease, wide (of trilevel) or a TOML file; none: the defaults. If left out: by the data's name."
 
 
 def tune(

@@ -92,7 +92,7 @@ def import_tables(
 
 
 def read_table(name: str, path: Path, columns: Mapping[str, str]) -> Table:
-    """Read a text table, a Parquet file or a folder of these.
+    """Read a text table, a Parquet file or a folder of Parquet files.
 
     The end of a file's name says which it is, the header of a text says its separator.
     """

@@ -15,7 +15,7 @@ from clbr.models.base import Encoder, Model
 from clbr.models.embeddings import Batch
 from clbr.models.registry import build_model
 from clbr.rng import generator, torch_generator
-from clbr.training.batches import Positives, random_nodes
+from clbr.training.batches import Positives, draw_nodes
 
 Sizes = dict[Kind, int]
 """Numbers of users, bundles and items, without the unseen ones."""
@@ -93,11 +93,11 @@ def _batches(
     draws, chosen = generator(seed, "update"), Positives(graph.ub.pairs, graph.ub.shape)
     items = Positives(graph.ui.pairs, graph.ui.shape) if model.learns_items else None
     ui = items.endless(BATCH_SIZE, 1, draws) if items else repeat(None)
-    others = random_nodes(model.other_nodes, graph, generator(seed, "update", "other nodes"))
+    nodes = draw_nodes(model.random_nodes, graph, generator(seed, "update", "other nodes"))
     while True:
         dropped = model.epoch_graph(graph, noise)
         for ub in chosen.epoch(BATCH_SIZE, 1, draws, compared=model.compared):
-            yield dropped, Batch(ub, next(ui), next(others))
+            yield dropped, Batch(ub, next(ui), next(nodes))
 
 
 def _masks(artifact: Artifact, model: Encoder, graph: BundleGraph) -> dict[str, Tensor]:

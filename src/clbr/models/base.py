@@ -135,7 +135,7 @@ class Model(nn.Module, ABC):
         return config.compared_bundles if isinstance(config, EncoderConfig) and config.objective != "bpr" else 0
 
     @property
-    def other_nodes(self) -> int:
+    def random_nodes(self) -> int:
         """How many random users, and how many random bundles, its batches must contain besides the triples."""
         return 0
 

@@ -28,7 +28,7 @@ class Triples:
         return Triples(self.users.to(device), self.positives.to(device), self.negatives.to(device), known, sample)
 
 
-class Nodes(NamedTuple):
+class NodeSample(NamedTuple):
     """Some users and some bundles, (n,) each."""
 
     users: Tensor
@@ -41,13 +41,13 @@ class Batch:
 
     ub: Triples
     ui: Triples | None = None
-    others: Nodes | None = None
+    random: NodeSample | None = None
     """Random nodes, for models that contrast more nodes than those of the triples."""
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on a device."""
-        others = Nodes(*(nodes.to(device) for nodes in self.others)) if self.others else None
-        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None, others)
+        random = NodeSample(*(nodes.to(device) for nodes in self.random)) if self.random else None
+        return Batch(self.ub.to(device), self.ui.to(device) if self.ui else None, random)
 
 
 @dataclass(frozen=True)

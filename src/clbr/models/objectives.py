@@ -182,6 +182,12 @@ def level_contrast(levels: Sequence[Tensor], nodes: Tensor, temperature: float) 
     return add_up(total)
 
 
+def mixed_parts(nodes: Tensor) -> Tensor:
+    """Return sorted nodes in an order in which each part of `level_contrast` has nodes from the whole range of ids."""
+    parts = -(-len(nodes) // CONTRASTED)
+    return torch.cat([nodes[part::parts] for part in range(parts)]) if parts > 1 else nodes
+
+
 def info_nce(one: Tensor, other: Tensor, counts: Tensor, temperature: float, early: bool = False) -> Tensor:
     """InfoNCE: the mean over i of -log softmax over j of <one_i, other_j> / temperature, at j = i (Oord et al., 2018).
 

@@ -24,7 +24,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.models.base import COMMON_SPACE, Encoder, EncoderConfig, Objective, SearchSpace
 from clbr.models.embeddings import Batch, Embeddings, Level, OwnVectors
 from clbr.models.layers import directed_edge_dropout, propagate
-from clbr.models.objectives import level_contrast
+from clbr.models.objectives import level_contrast, mixed_parts
 
 SMALL, LARGE = 35_000, 100_000
 """Numbers of training pairs up to which the defaults do not depend on it, and from which on edge dropout is less."""
@@ -67,7 +67,7 @@ class TriLevel(Encoder):
         self.items = nn.Parameter(torch.empty(items, config.dim))
 
     @property
-    def other_nodes(self) -> int:
+    def random_nodes(self) -> int:
         """The random nodes of the contrast."""
         return self.config.contrasted_nodes if self.config.contrastive_weight else 0
 
@@ -121,15 +121,15 @@ class TriLevel(Encoder):
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the objective, and the contrast between the levels.
 
-        It is over the batch's users and positives, each as often as it occurs; or, together with random nodes, each
-        once. A batch of whole users has few of them, so that random ones are most of what a user is told apart from.
+        The contrast covers the batch's users and positives, counted as often as they occur. With random nodes, each
+        node counts once. A batch of whole users has few users: without random ones a user has few negatives.
         """
         losses = super().task_losses(embeddings, batch)
         if self.config.contrastive_weight:
             users, bundles = batch.ub.users, batch.ub.positives
-            if batch.others:
-                users = torch.unique(torch.cat([users, batch.others.users]))
-                bundles = torch.unique(torch.cat([bundles, batch.others.bundles]))
+            if batch.random:
+                users = mixed_parts(torch.unique(torch.cat([users, batch.random.users])))
+                bundles = mixed_parts(torch.unique(torch.cat([bundles, batch.random.bundles])))
             levels, temperature = embeddings.levels.values(), self.config.temperature
             user_loss = level_contrast([level.users for level in levels], users, temperature)
             bundle_loss = level_contrast([level.bundles for level in levels], bundles, temperature)

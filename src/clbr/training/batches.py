@@ -11,7 +11,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Pairs, contains, encode, incidence, row_pointers
 from clbr.evaluation.ranking import top
 from clbr.graph.graph import BundleGraph, Edges
-from clbr.models.embeddings import Nodes, Triples
+from clbr.models.embeddings import NodeSample, Triples
 
 Ids = NDArray[np.int64]
 BLOCK = 512
@@ -127,11 +127,11 @@ def view_batches(
     return positives.endless(size, negatives, rng, compared) if positives else None
 
 
-def random_nodes(count: int, graph: BundleGraph, rng: np.random.Generator) -> Iterator[Nodes | None]:
+def draw_nodes(count: int, graph: BundleGraph, rng: np.random.Generator) -> Iterator[NodeSample | None]:
     """Yield without end `count` distinct random users and bundles, or all if there are fewer; None if `count` is 0."""
     while True:
         drawn = [rng.choice(size, min(count, size), replace=False) for size in graph.ub.shape] if count else None
-        yield Nodes(*map(torch.from_numpy, drawn)) if drawn else None
+        yield NodeSample(*map(torch.from_numpy, drawn)) if drawn else None
 
 
 class HardNegatives:

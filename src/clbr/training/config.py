@@ -83,6 +83,10 @@ class RunConfig(Config):
         return self
 
 
+ANY_DATA = ("wide",)
+"""Shipped presets that are not for one data set."""
+
+
 class Preset(Config):
     """Settings of a model, of its training and of its views that were found together.
 
@@ -115,9 +119,10 @@ def compose(
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
     ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives; with a shipped preset a batch is never smaller than its default. If the batch size
-    follows from the data and is above its default, the learning rate is scaled (`scaled_learning_rate`), unless
-    `changes` or a preset file sets it. Raises `InputError` for unknown names, settings and values.
+    what `defaults_by_data` gives; with a shipped preset for a data set a batch is never smaller than its default. If
+    the batch size follows from the data and is above its default, the learning rate is scaled
+    (`scaled_learning_rate`), unless `changes` or a preset file sets it. Raises `InputError` for unknown names, settings
+    and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)
@@ -132,7 +137,7 @@ def compose(
     model_by_data = {key: by_data.pop(key) for key in [*by_data] if key in model_class.config_class.model_fields}
     checked = model_class.config_class.make(model_by_data | base.settings | settings, f"settings of {model}")
     config["settings"] = checked.model_dump(mode="json")
-    if name and not name.endswith(".toml") and "batch_size" in by_data:  # shipped: found with the fixed default
+    if name and not name.endswith(".toml") and name not in ANY_DATA and "batch_size" in by_data:  # found with 2,048
         by_data["batch_size"] = max(by_data["batch_size"], TrainConfig().batch_size)
     made = _make_train(by_data | base.train | train, model)
     given = base.train | (changes or {}) if name.endswith(".toml") else changes or {}
@@ -270,7 +275,7 @@ def data_preset(model: str, data_name: str) -> str | None:
     It also fits parts of the data set (NetEasePartial) and simulated data like it (youshu-like-x0.25).
     """
     wanted = data_name.lower().partition("-like")[0].removesuffix("partial")
-    return wanted if "-" not in wanted and wanted in _shipped_presets(model) else None
+    return wanted if "-" not in wanted and wanted in _shipped_presets(model).keys() - set(ANY_DATA) else None
 
 
 def preset_notes(model: str, preset: str | None, data_name: str = "", paradigm: str = "original") -> list[str]:

@@ -21,7 +21,7 @@ from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.columns import add_up, cut
 from clbr.models.embeddings import Batch
 from clbr.rng import generator, torch_generator
-from clbr.training.batches import HardNegatives, Positives, random_nodes
+from clbr.training.batches import HardNegatives, Positives, draw_nodes
 from clbr.training.config import TrainConfig
 
 WARM, CROSS = "warm ", "cross-fitted "
@@ -89,8 +89,8 @@ def train(
             hard = HardNegatives(dataset, config.hard_history, config.hard_contents, config.hardest)
         ub = positives.epoch(config.batch_size, config.negatives, draws, hard, model.compared)
         ui = item_positives.endless(config.batch_size, config.negatives, draws) if item_positives else repeat(None)
-        others = random_nodes(model.other_nodes, graph, generator(seed, "other nodes", str(epoch)))
-        for step, batch in enumerate(map(Batch, ub, ui, others), start=1):
+        nodes = draw_nodes(model.random_nodes, graph, generator(seed, "other nodes", str(epoch)))
+        for step, batch in enumerate(map(Batch, ub, ui, nodes), start=1):
             terms = epoch_losses(batch.to(device))
             loss = _step(model, optimizer, terms, config.clip)
             losses = losses + torch.stack([term.detach() for term in terms.values()])

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 from clbr import __version__
@@ -57,7 +58,8 @@ def find_ray() -> Any:
 def connected(on: str, workers: int) -> Iterator[None]:
     """Use Ray during the block. `on` is "ray", which starts it here with one CPU per worker, or a cluster's address.
 
-    A Ray that this process uses already is used for "ray", and left running.
+    A Ray that this process uses already is used for "ray", and left running. If a cluster is lost, the whole process
+    ends with exit code 2: Ray itself would end it.
     """
     ray = find_ray()
     if ray.is_initialized():
@@ -73,7 +75,7 @@ def connected(on: str, workers: int) -> Iterator[None]:
         with nullcontext() if on == HERE or on.startswith(CLIENT) else _watched(on):
             yield
     except (ray.exceptions.RayError, ConnectionError) as error:
-        message = f"on {on}: Ray cannot be reached ({short_reason(error)}); the same command goes on later"
+        message = f"on {on}: Ray cannot be reached ({short_reason(error)}); run the same command again later"
         raise InputError(message, "on") from None
     finally:
         ray.shutdown()
@@ -91,20 +93,21 @@ def _watched(on: str) -> Iterator[None]:
 
 
 def end_when_lost(on: str, over: Event, seconds: float = LOST_SECONDS) -> None:
-    """Connect to HOST:PORT every few seconds until `over`; end the process with exit code 2 if all fail for so long."""
+    """Connect to HOST:PORT every few seconds until `over`; end the process with exit code 2 if it fails for so long."""
     host, _, port = on.rpartition(":")
-    failed = 0
-    while failed < CHECKS and not over.wait(seconds / CHECKS):
+    answered = monotonic()
+    while not over.wait(seconds / CHECKS):
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-            failed = 0
+            socket.create_connection((host.strip("[]"), int(port)), seconds / CHECKS).close()
+            answered = monotonic()
         except OSError:
-            failed += 1
-    if failed == CHECKS:
-        message = "the Ray cluster was lost; what is done is kept, and the same command resumes, with any --on"
-        sys.stderr.write(f"\nerror: on {on}: {message}\n")
-        sys.stderr.flush()
-        os._exit(2)  # the main thread may wait for Ray without end
+            if monotonic() - answered >= seconds and not over.is_set():
+                message = "the Ray cluster was lost; run the same command again: finished cells and trials are kept"
+                show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar has hidden it
+                sys.stdout.flush()
+                sys.stderr.write(f"{show_cursor}\nerror: on {on}: {message}\n")
+                sys.stderr.flush()
+                os._exit(2)  # the main thread may wait for Ray without end
 
 
 @contextmanager
@@ -158,7 +161,7 @@ def _explain_failure(on: str, output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     reason = f"the Ray cluster at {on} cannot be used: {lines[-1] if lines else 'it gave no reason'}"
     tokens = "; it uses tokens: set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN_PATH if the token is not in ~/.ray"
-    return reason + (tokens if re.search("auth", output, re.IGNORECASE) else "")
+    return reason + (tokens if re.search("authenticat|unauthorized|RAY_AUTH", output, re.IGNORECASE) else "")
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,12 @@ def search(
     make_model(model, {}, dataset)  # raises an error before anything is written
     here = workers == 1 and on == LOCAL
     with ExitStack() as stack:
-        engine = (
-            None if here else stack.enter_context(make_engine(on, min(workers, trials)))
-        )  # raises before anything is written
+
+        def connect() -> Engine:
+            return stack.enter_context(make_engine(on, min(workers, trials)))
+
+        # A new study connects first: what is wrong with `on` raises before anything is written.
+        engine = connect() if not here and not folder.exists() else None
         stack.enter_context(lock_study(folder, settings))
         study = open_study(folder, settings)
         _fail_interrupted(study)
@@ -87,10 +90,10 @@ def search(
 
         finished = {trial.user_attrs[NUMBER] for trial in study.get_trials(deepcopy=False) if is_finished(trial)}
         numbers = [number for number in range(trials) if number not in finished]
-        if engine is None:
+        if here:
             _run_here(folder, study, settings, dataset, numbers, should_stop, on_trial_end)
         elif numbers:
-            _run_on(engine, folder, settings, data, numbers, should_stop, on_trial_end)
+            _run_on(engine or connect(), folder, settings, data, numbers, should_stop, on_trial_end)
     if record.best is None and record.finished >= trials:
         errors = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
         raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {errors[-1]}")
