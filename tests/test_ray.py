@@ -314,15 +314,6 @@ def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
     ray_cluster.end_when_lost("127.0.0.1:1", over)  # the work is over: the process goes on
 
 
-def test_a_search_with_a_wrong_address_writes_nothing(run: Run, shop: Path) -> None:
-    code, _, err = run("tune", shop, "--model", "bprmf", "--trials", "2", "--out", "study", "--on", "127.0.0.1:1")
-    assert code == 2 and "no Ray cluster answers at 127.0.0.1:1" in err
-    assert not Path("study").exists()
-    words = ["tune", shop, "--model", "bprmf", "--trials", "1", "--epochs", "1", "--out", "study"]
-    assert run(*words)[0] == 0
-    assert run(*words, "--on", "127.0.0.1:1")[0] == 0  # no trial is left, so no cluster is needed
-
-
 def test_tokens_are_named_where_the_cluster_asks_for_them() -> None:
     explain = ray_cluster._explain_failure
     assert explain("h:1", "x\nAuthenticationError: no token\n").endswith("if the token is not in ~/.ray")

@@ -16,6 +16,7 @@ from clbr.tuning import search as searches
 from clbr.tuning.search import search
 from clbr.tuning.study import StudyRecord, lock_study, make_study_settings, read_record
 from conftest import make_dataset
+from typed import Run
 
 optuna = pytest.importorskip("optuna", reason="the extra sweep is not installed")
 FEW = {"epochs": 3}
@@ -272,3 +273,14 @@ def test_without_optuna_the_message_names_the_extra(
     with pytest.raises(InputError, match=r"this needs optuna, which is not installed: pip install 'clbr\[sweep\]'"):
         tune(shop, tmp_path / "study", 2)
     assert not (tmp_path / "study").exists()
+
+
+def test_a_search_with_a_wrong_address_writes_nothing(run: Run, tiny: World, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    shop = save(tiny.dataset, tmp_path / "shop")
+    code, _, err = run("tune", shop, "--model", "bprmf", "--trials", "2", "--out", "study", "--on", "127.0.0.1:1")
+    assert code == 2 and "no Ray cluster answers at 127.0.0.1:1" in err
+    assert not Path("study").exists()
+    words = ["tune", shop, "--model", "bprmf", "--trials", "1", "--epochs", "1", "--out", "study"]
+    assert run(*words)[0] == 0
+    assert run(*words, "--on", "127.0.0.1:1")[0] == 0  # no trial is left, so no cluster is needed

@@ -33,14 +33,19 @@ SPLIT_HELP = (
 Out = Annotated[Path, out_option("Folder to write; must be new or empty.", show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing data folder.")]
 Format = Annotated[Literal["text", "parquet"], typer.Option(help="Files to write; Parquet is smaller and read faster.")]
+HideItems = Annotated[
+    bool,
+    typer.Option(
+        "--hide-held-out-items",
+        help="Remove from user-item the items that came with the user's validation and test bundles only.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 
 
 @app.command("import", epilog=IMPORT_EXAMPLE)
 def import_(
-    user_bundle: Annotated[
-        Path, typer.Option(help="Who chose which bundle: text, Parquet or a folder of it.", show_default=False)
-    ],
+    user_bundle: Annotated[Path, typer.Option(help="Who chose which bundle: text or Parquet.", show_default=False)],
     user_item: Annotated[Path, typer.Option(help="Who chose which item.", show_default=False)],
     bundle_item: Annotated[Path, typer.Option(help="What is in a bundle.", show_default=False)],
     out: Out,
@@ -52,13 +57,7 @@ def import_(
     validation: Annotated[float, typer.Option(help="Share of a user's pairs for validation (random split).")] = 0.1,
     test: Annotated[float, typer.Option(help="Share of a user's pairs for test (random split).")] = 0.2,
     seed: Seed = 0,
-    hide_held_out_items: Annotated[
-        bool,
-        typer.Option(
-            "--hide-held-out-items",
-            help="Remove from user-item the items that came with the user's validation and test bundles only.",
-        ),
-    ] = False,
+    hide_held_out_items: HideItems = False,
     name: Annotated[str | None, typer.Option(help="Name of the data set; by default the folder's name.")] = None,
     format: Format = "text",
     force: Force = False,

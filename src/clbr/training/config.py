@@ -19,7 +19,8 @@ from clbr.models.base import ClosedForm, Encoder, Model
 from clbr.models.cold import cold_share
 from clbr.models.registry import find_model
 
-NO_PRESET = "none"
+NO_PRESET, ANY_DATA = "none", ("wide",)
+"""The word for no preset, and the shipped presets that are not for one data set."""
 PAPER_CONSTRAINT = "adaptive"
 STEPS, SMALLEST_BATCH = 16, 256
 """Where the batch size follows from the data, an epoch has about so many steps, and a batch at least so many pairs."""
@@ -83,10 +84,6 @@ class RunConfig(Config):
         return self
 
 
-ANY_DATA = ("wide",)
-"""Shipped presets that are not for one data set."""
-
-
 class Preset(Config):
     """Settings of a model, of its training and of its views that were found together.
 
@@ -118,11 +115,10 @@ def compose(
     """Return the settings of a run: the model's defaults, then `by_data`, then the preset, then `changes`.
 
     `changes` are settings of model, training or views, by name. `preset` is the name of a shipped preset or a path that
-    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is
-    what `defaults_by_data` gives; with a shipped preset for a data set a batch is never smaller than its default. If
-    the batch size follows from the data and is above its default, the learning rate is scaled
-    (`scaled_learning_rate`), unless `changes` or a preset file sets it. Raises `InputError` for unknown names, settings
-    and values.
+    ends in .toml. None: the shipped preset that fits `data_name`, if there is one. "none": no preset. `by_data` is what
+    `defaults_by_data` gives; with a preset for a data set a batch is never smaller than its default. If the batch size
+    follows from the data and is above its default, the learning rate is scaled (`scaled_learning_rate`), unless
+    `changes` or a preset file sets it. Raises `InputError` for unknown names, settings and values.
     """
     model_class, strategy = find_model(model), find_strategy(paradigm)
     name, base = find_preset(model, preset, data_name, paradigm)

@@ -66,8 +66,7 @@ def train(
 ) -> Iterator[Epoch]:
     """Train epoch by epoch, from epoch `after` + 1 on. What an epoch draws depends only on the seed and its number.
 
-    `strategy` is Original if left out. Pairs in `masked` are excluded from the rankings on validation, in addition to
-    the training pairs. A closed-form model is solved in one epoch.
+    Validation leaves out the pairs in `masked`, and training pairs. A closed-form model is solved in one epoch.
     """
     graph = BundleGraph.of(dataset)
     if isinstance(model, ClosedForm):

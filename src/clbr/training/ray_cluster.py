@@ -26,7 +26,7 @@ CLIENT_PORT = 10001
 CONNECT_SECONDS, ANSWER_SECONDS, NODE_SECONDS = 10, 60, 300
 """How long a cluster has to accept a connection, to answer, and to answer from each of its nodes."""
 LOST_SECONDS, CHECKS = 30, 6
-"""How long a cluster may refuse connections until it counts as lost, and how often it is asked in this time."""
+"""How long a cluster may not answer until it counts as lost, and how often it is asked in this time."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,19 +67,13 @@ def search(
     require("optuna", "sweep")
     dataset = load(data)
     settings = make_study_settings(dataset, model, preset=preset, changes=changes, seed=seed, paradigm=paradigm)
-    if not 1 <= trials <= size(settings.space):
-        most = f"{size(settings.space):,}"
-        raise InputError(f"trials {trials}: expected 1 to {most}, the number of settings in the search space", "trials")
+    _check_trials(trials, settings)
     check_workers(workers)
     make_model(model, {}, dataset)  # raises an error before anything is written
     here = workers == 1 and on == LOCAL
     with ExitStack() as stack:
-
-        def connect() -> Engine:
-            return stack.enter_context(make_engine(on, min(workers, trials)))
-
-        # A new study connects first: what is wrong with `on` raises before anything is written.
-        engine = connect() if not here and not folder.exists() else None
+        connect = partial(stack.enter_context, make_engine(on, min(workers, trials)))
+        engine = None if here or folder.exists() else connect()  # raises an error before anything is written
         stack.enter_context(lock_study(folder, settings))
         study = open_study(folder, settings)
         _fail_interrupted(study)
@@ -95,9 +90,19 @@ def search(
         elif numbers:
             _run_on(engine or connect(), folder, settings, data, numbers, should_stop, on_trial_end)
     if record.best is None and record.finished >= trials:
-        errors = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
-        raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {errors[-1]}")
+        raise InputError(f"{folder}: all {record.finished} trials failed; the last one: {_last_error(study)}")
     return record
+
+
+def _check_trials(trials: int, settings: StudySettings) -> None:
+    if not 1 <= trials <= size(settings.space):
+        most = f"{size(settings.space):,}"
+        raise InputError(f"trials {trials}: expected 1 to {most}, the number of settings in the search space", "trials")
+
+
+def _last_error(study: "Study") -> str:
+    errors: list[str] = [trial.user_attrs["error"] for trial in study.get_trials() if "error" in trial.user_attrs]
+    return errors[-1]
 
 
 def _fail_interrupted(study: "Study", number: int | None = None) -> None:
