@@ -21,7 +21,6 @@ from own_process import in_a_process
 STAGES = (
     "Parquet on disk",
     "simulating",
-    "importing",
     "data set",
     "reading",
     "graph, operators",
@@ -50,20 +49,6 @@ def draw(folder: str, like: str, scale: float) -> dict[str, Any]:
     }
 
 
-def import_again(folder: str) -> dict[str, Any]:
-    """Import the training pairs, user-item and bundle-item of a world as tables, as `clbr data import` does."""
-    import warnings
-
-    from clbr.data.tables import import_tables
-
-    files = ("user_bundle_train", "user_item", "bundle_item")
-    tables = [Path(folder) / name for name in files]  # each a folder of Parquet files
-    warnings.simplefilter("ignore")
-    before = peak()
-    import_tables(*tables)
-    return {"importing": peak() - before}
-
-
 def measure(folder: str) -> dict[str, Any]:
     """Read a world, build the graph, train for two steps and rank some blocks of users. Returns peaks in bytes."""
     import torch
@@ -74,7 +59,7 @@ def measure(folder: str) -> dict[str, Any]:
     from clbr.models.registry import make_model
     from clbr.rng import torch_generator
     from clbr.training.batches import Positives
-    from clbr.training.config import compose, default_batch_size
+    from clbr.training.config import compose
     from clbr.training.loop import make_optimizer
     from clbr.training.runtime import use_threads
 
@@ -89,7 +74,7 @@ def measure(folder: str) -> dict[str, Any]:
         edges.symmetric.T  # noqa: B018
     graph.ui.mean.T, graph.bi.mean.T  # noqa: B018
     found["graph, operators"] = peak() - imported
-    run = compose(folder, "trilevel", changes={"dim": 64})
+    run = compose(folder, "trilevel", changes={"dim": 64, "batch_size": 2048})
     model = make_model("trilevel", run.settings, dataset, torch_generator(0, "model"))
     optimizer = make_optimizer(model, run.train)
     for parameter in model.parameters():
@@ -97,8 +82,7 @@ def measure(folder: str) -> dict[str, Any]:
     optimizer.step()
     optimizer.zero_grad()
     found["tables, Adam"] = peak() - imported
-    size = default_batch_size(len(dataset.train))
-    train_steps(model, optimizer, graph, Positives(dataset.train, graph.ub.shape), size)
+    train_steps(model, optimizer, graph, Positives(dataset.train, graph.ub.shape))
     found["training"] = peak() - imported
     with torch.no_grad():
         users = torch.arange(min(len(dataset.users), 3 * BLOCK_SCORES // len(dataset.bundles))).numpy()
@@ -112,7 +96,7 @@ def measure(folder: str) -> dict[str, Any]:
     }
 
 
-def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any, size: int) -> None:
+def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any) -> None:
     """Make the first two steps of an epoch."""
     import torch
 
@@ -121,7 +105,7 @@ def train_steps(model: Any, optimizer: Any, graph: Any, positives: Any, size: in
 
     noise = torch_generator(0, "epoch")
     epoch_graph = model.epoch_graph(graph, noise)
-    batches = positives.epoch(size, 1, generator(0, "epoch"), compared=model.compared)
+    batches = positives.epoch(2048, 1, generator(0, "epoch"), compared=model.compared)
     for _, ub in zip(range(2), batches, strict=False):
         loss = torch.stack(list(model.losses(epoch_graph, Batch(ub), noise).values())).sum()
         optimizer.zero_grad()
@@ -142,7 +126,7 @@ def warm_up() -> None:
     dataset, run = simulate("tiny").dataset, compose("", "trilevel")
     model = make_model("trilevel", run.settings, dataset, torch_generator(0, "model"))
     graph = BundleGraph.of(dataset)
-    train_steps(model, make_optimizer(model, run.train), graph, Positives(dataset.train, graph.ub.shape), 2048)
+    train_steps(model, make_optimizer(model, run.train), graph, Positives(dataset.train, graph.ub.shape))
 
 
 def show(worlds: dict[str, dict[str, Any]], memory: float) -> None:
@@ -185,9 +169,9 @@ def main() -> None:
         worlds = {}
         for like, scale in (("netease", 1), ("netease", 2), ("netease", 4), ("youshu", 8)):
             folder = str((options.worlds or Path(space)) / f"{like}-{scale * factor:g}")
-            found = in_a_process(draw, folder, like, scale * factor)
-            found |= in_a_process(import_again, folder) | in_a_process(measure, folder)
-            worlds[f"{like} x {scale * factor:g}"] = found
+            worlds[f"{like} x {scale * factor:g}"] = in_a_process(draw, folder, like, scale * factor) | in_a_process(
+                measure, folder
+            )
             print(f"{like} x {scale * factor:g}: done", file=sys.stderr)
     show(worlds, options.memory)
 
