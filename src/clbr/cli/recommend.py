@@ -106,7 +106,7 @@ def recommend(
     users: Annotated[Path | None, typer.Option(help="Users, one a line or in Parquet: their lists, to --out.")] = None,
     out: Annotated[Path | None, out_option("With --all or --users: a .parquet or .csv file.")] = None,
     allow: Annotated[Path | None, typer.Option(help="Bundles, one a line or in Parquet: only these.")] = None,
-    deny: Annotated[Path | None, typer.Option(help="A file of bundles, one a line: none of these.")] = None,
+    deny: Annotated[Path | None, typer.Option(help="Bundles, one a line or in Parquet: none of these.")] = None,
     keep_chosen: Annotated[bool, typer.Option("--keep-chosen", help="List chosen bundles, too.")] = False,
     diversity: Annotated[float, typer.Option(help="0: by score; up to 1: bundles that share fewer items.")] = 0.0,
     on: On = "local",
