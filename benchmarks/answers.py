@@ -69,11 +69,11 @@ def make_questions(recommender: Recommender, rng: np.random.Generator) -> dict[s
         items = rng.integers(artifact.about.items, size=1000).tolist()
         return artifact.items.id(next(item for item in items if item not in known))
 
-    def whatif() -> object:
+    def item_added() -> object:
         user = random_user()
         return recommender.whatif(artifact.users.id(user), add_items=[new_item(graph.ui.pairs, user)])
 
-    def other_choice() -> object:
+    def bundle_dropped() -> object:
         user = random_user()
         dropped = artifact.bundles.id(int(rng.choice(neighbours(graph.ub.pairs, user))))
         return recommender.whatif(artifact.users.id(user), drop_bundles=[dropped])
@@ -91,8 +91,8 @@ def make_questions(recommender: Recommender, rng: np.random.Generator) -> dict[s
 
     return {
         "a list of 20": lambda: recommender.recommend_one(artifact.users.id(random_user())),
-        "what-if of a user, an item added": whatif,
-        "what-if of a user, a bundle dropped": other_choice,
+        "what-if of a user, an item added": item_added,
+        "what-if of a user, a bundle dropped": bundle_dropped,
         "audience of a bundle": audience,
         "why a bundle is in the list": lambda: explain(0, 20),
         "what would bring a bundle in": lambda: explain(20, 100),
