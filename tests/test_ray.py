@@ -280,6 +280,15 @@ def test_a_cluster_that_is_not_there_is_an_error(on: str, message: str) -> None:
     assert error.value.arguments == ("on",)
 
 
+def test_a_mistyped_place_is_an_error_before_anything_is_read(run: Run) -> None:
+    for words in (
+        ["experiment", "run", "no.toml", "--data", "no", "--dry-run"],
+        ["tune", "no", "--trials", "1", "--out", "no"],
+    ):
+        code, _, err = run(*words, "--on", "rai")
+        assert (code, "on 'rai': expected local, ray" in err) == (2, True), err
+
+
 def test_something_else_at_the_address_is_an_error_within_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_cluster, "ANSWER_SECONDS", 3)
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
@@ -312,6 +321,49 @@ def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
     over = threading.Event()
     over.set()
     ray_cluster.end_when_lost("127.0.0.1:1", over)  # the work is over: the process goes on
+
+
+@pytest.mark.slow
+def test_an_experiment_whose_cluster_is_killed_ends_with_the_message_and_is_resumed(shop: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port=27379", "--num-cpus=2"]
+    quiet = {"env": environment, "cwd": tmp_path, "stdout": subprocess.DEVNULL}
+    cluster = subprocess.Popen([*start, "--include-dashboard=false"], **quiet, start_new_session=True)  # type: ignore[call-overload]
+    try:
+        wait_until(lambda: is_open(27379))
+        (tmp_path / "spec.toml").write_text(
+            'title = "a"\nmodels = ["crosscbr"]\nseeds = 1\n'
+            "[variants.original]\nsettings = {epochs = 150, patience = 150}\n"
+        )
+        words = ["experiment", "run", "spec.toml", "--data", str(shop), "--out", "cells", "--on"]
+        command = [sys.executable, "-m", "clbr", *words]
+        running = subprocess.Popen([*command, "127.0.0.1:27379"], **quiet, stderr=subprocess.PIPE, text=True)  # type: ignore[call-overload]
+        wait_until(lambda: any((tmp_path / "cells").glob("runs/*/metrics.jsonl")))
+    finally:
+        os.killpg(cluster.pid, signal.SIGKILL)
+        cluster.wait()
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 2
+    assert [line for line in err.splitlines() if "error" in line] == [
+        "error: on 127.0.0.1:27379: the Ray cluster was lost; run the same command again: finished cells and trials are kept"
+    ]
+    subprocess.run([*command, "local"], **quiet, check=True)  # type: ignore[call-overload]
+    (record,) = (tmp_path / "cells" / "cells").glob("*.json")
+    assert json.loads(record.read_text())["state"] == "done"
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def is_open(port: int) -> bool:
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
 
 
 def test_tokens_are_named_where_the_cluster_asks_for_them() -> None:

@@ -247,3 +247,12 @@ def test_torchrun_starts_the_same_training(space: Path, tmp_path: Path) -> None:
     ours, theirs = (load_file(tmp_path / name / "best" / "model.safetensors") for name in ("two", "one"))
     for key in ours:
         torch.testing.assert_close(ours[key], theirs[key], rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_under_torchrun_one_process_prints_an_input_error(tmp_path: Path) -> None:
+    words = ["--standalone", "--nproc-per-node", "2", "-m", "clbr", "train", str(tmp_path / "nowhere")]
+    command = [sys.executable, "-m", "torch.distributed.run", *words, "--out", str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode
+    assert done.stderr.count("error: ") == 1, done.stderr

@@ -13,10 +13,18 @@ EvaluatedSplit = Literal["validation", "test"]
 MovedData = Annotated[Path | None, typer.Option("--data", help="The data folder, if it was moved.", show_default=False)]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads; all cores if left out.")]
 
-On = Annotated[
-    str,
-    typer.Option("--on", metavar="WHERE", help="local: processes here; ray: Ray here; HOST:PORT: a Ray cluster."),
-]
+
+def _require_place(on: str) -> str:
+    """Return where tasks run; raise an `InputError` if it is neither local nor ray nor an address."""
+    if on not in ("local", "ray"):
+        from clbr.training.ray_cluster import parse_address
+
+        parse_address(on)
+    return on
+
+
+ON = "local: processes here; ray: Ray here; HOST:PORT: a Ray cluster."
+On = Annotated[str, typer.Option("--on", metavar="WHERE", help=ON, callback=_require_place)]
 
 
 def out_option(help: str, **options: Any) -> Any:

@@ -159,7 +159,8 @@ def joined(processes: int | None) -> Iterator[Processes]:
             yield group
             wait = TIMEOUT.total_seconds()
         except InputError:
-            if group.rank and (cut.size > 1 or group.meeting):  # process 0 has the same error
+            # Connected processes, and those of one machine, have the same error: one of them prints it.
+            if group.rank and (cut.size > 1 or group.meeting or group.local_rank):
                 raise SystemExit(2) from None
             raise
         except ExchangeError as error:

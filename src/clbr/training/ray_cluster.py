@@ -123,22 +123,27 @@ def _without_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
+def parse_address(on: str) -> tuple[str, str, int]:
+    """Return the address of a cluster with its port, which may be left out after ray://, and its host and port."""
+    if re.fullmatch(rf"{CLIENT}[^:/\s]+", on):
+        on = f"{on}:{CLIENT_PORT}"
+    match = re.fullmatch(r"(?:ray://)?\[?([^\[\]/\s]+?)\]?:(\d{1,5})", on)
+    if not match or int(match[2]) > 65535:
+        expected = f"expected {LOCAL}, {HERE}, or the address of a Ray cluster: HOST:PORT or ray://HOST:PORT"
+        raise InputError(f"on '{on[:100]}': {expected}", "on")
+    return on, match[1], int(match[2])
+
+
 def _check_address(on: str) -> str:
     """Raise an `InputError` unless a cluster that this process can use answers at the address, within a bounded time.
 
-    Returns the address with its port, which may be left out after ray://. Ray itself waits for minutes and ends the
-    process, so another process tries first.
+    Returns the address with its port. Ray itself waits for minutes and ends the process, so another one tries first.
     """
-    if re.fullmatch(rf"{CLIENT}[^:/\s]+", on):
-        on = f"{on}:{CLIENT_PORT}"
-    match = re.fullmatch(r"(ray://)?\[?([^\[\]/\s]+?)\]?:(\d{1,5})", on)
-    if not match or int(match[3]) > 65535:
-        expected = f"expected {LOCAL}, {HERE}, or the address of a Ray cluster: HOST:PORT or ray://HOST:PORT"
-        raise InputError(f"on '{on[:100]}': {expected}", "on")
-    if match[1] and not importlib.util.find_spec("grpc"):
+    on, host, port = parse_address(on)
+    if on.startswith(CLIENT) and not importlib.util.find_spec("grpc"):
         raise InputError("an address with ray:// needs grpcio, which is not installed: pip install 'clbr[ray]'", "on")
     try:
-        socket.create_connection((match[2], int(match[3])), CONNECT_SECONDS).close()
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"no Ray cluster answers at {on} ({reason}); check the address, or start one", "on") from None
