@@ -3,11 +3,13 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 
-from clbr import InputError
+from clbr import InputError, World
+from clbr.training import runtime
 from clbr.training.runtime import find_device, interruptible
 
 
@@ -52,3 +54,24 @@ def test_auto_is_a_gpu_only_if_there_is_one(monkeypatch: pytest.MonkeyPatch) -> 
         assert find_device("cpu").type == "cpu"
     with pytest.raises(InputError, match="device 'cuda': torch finds no GPU here; use auto or cpu"):
         find_device("cuda")
+
+
+def test_the_revision_says_whether_the_code_was_changed_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: World
+) -> None:
+    code = tmp_path / "src" / "clbr" / "training" / "runtime.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("a = 1\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "One"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    monkeypatch.setattr(runtime, "__file__", str(code))
+
+    def revision() -> str:
+        return str(runtime.describe_environment(tiny.dataset, torch.device("cpu"))["revision"])
+
+    (tmp_path / "result.json").write_text("{}")  # not code
+    assert revision() == head
+    code.write_text("a = 2\n")
+    assert revision() == f"{head}+changes"

@@ -121,8 +121,14 @@ def _version(package: str) -> str | None:
 
 
 def _revision() -> str | None:
-    """Return the git revision of the package's own checkout, if it is one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    """Return the git revision of the package's own checkout, if it is one; with '+changes' if its code is another."""
+    head = _git("rev-parse", "HEAD")
+    return head and head + ("+changes" if _git("status", "--porcelain", "--", ".") else "")
+
+
+def _git(*arguments: str) -> str | None:
+    """Return what git prints in the package's folder; None if that is nothing."""
+    command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
