@@ -3,7 +3,7 @@
 Both are measured in one process, on the same batches, alternating; values are medians. DATA is a data folder, by default
 Youshu; if Youshu is not available, a simulated world of its size is used.
 
-    python benchmarks/speed.py [DATA] [--models crosscbr,bgcn] [--quick]
+    python benchmarks/speed.py [DATA] [--models crosscbr,bgcn] [--quick] [--only-objectives]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -32,7 +32,7 @@ from clbr.models.crosscbr import CrossCBRConfig
 from clbr.models.embeddings import Batch, Triples
 from clbr.models.layers import grow, unit_rows
 from clbr.models.objectives import level_contrast, softmax_loss
-from clbr.models.registry import make_model
+from clbr.models.registry import MODELS, make_model
 from clbr.rng import generator, torch_generator
 from clbr.simulation.generate import simulate
 from clbr.training.batches import Positives
@@ -290,19 +290,31 @@ def compare_epochs(name: str, dataset: BundleDataset, rounds: int, timed: int) -
     return median(ours), median(theirs), verdict
 
 
-def epochs_in_turn(names: list[str], dataset: BundleDataset, rounds: int) -> dict[str, float]:
-    """Return the median seconds of an epoch of each model, with its evaluation on validation."""
-    engines, seconds = {}, {name: list[float]() for name in names}
-    for name in names:
-        run = compose(dataset.name, name, preset="youshu", changes={"epochs": rounds + 1}, seed=SEED)
+def epochs_in_turn(dataset: BundleDataset, rounds: int) -> dict[tuple[str, str], float]:
+    """Return the median seconds of an epoch of each encoder with BPR and with the softmax, evaluation included."""
+    names = [name for name, kind in MODELS.items() if "objective" in kind.config_class.model_fields]
+    engines, seconds = {}, dict[tuple[str, str], list[float]]()
+    for name, objective in product(names, ("bpr", "softmax")):
+        changes = {"epochs": rounds + 1, "objective": objective, "evaluate_every": 1}
+        run = compose(dataset.name, name, preset="youshu", changes=changes, seed=SEED)
         model = make_model(name, run.settings, dataset, torch_generator(SEED, "model"))
-        engines[name] = train(model, make_optimizer(model, run.train), dataset, run.train, SEED)
+        engines[name, objective] = train(model, make_optimizer(model, run.train), dataset, run.train, SEED)
     for round_ in range(rounds + 1):
-        for name, engine in engines.items():
+        for row, engine in engines.items():
             epoch = next(engine)
             if round_:  # the first round is to warm up
-                seconds[name].append(epoch.seconds)
-    return {name: median(values) for name, values in seconds.items()}
+                seconds.setdefault(row, []).append(epoch.seconds)
+    return {row: median(values) for row, values in seconds.items()}
+
+
+def show_objectives(dataset: BundleDataset, rounds: int) -> None:
+    print("\nAn epoch with its evaluation on validation, presets for Youshu, in turn.")
+    print(f"{'model':12}{'bpr s':>12}{'softmax s':>12}{'to crosscbr, bpr':>24}")
+    seconds = epochs_in_turn(dataset, rounds)
+    for name in dict.fromkeys(name for name, _ in seconds):
+        both = [seconds[name, objective] for objective in ("bpr", "softmax")]
+        ratios = ", ".join(f"{value / seconds['crosscbr', 'bpr']:.1f}" for value in both)
+        print(f"{name:12}{both[0]:12.2f}{both[1]:12.2f}{ratios:>24}")
 
 
 def main() -> None:
@@ -310,24 +322,24 @@ def main() -> None:
     parser.add_argument("data", nargs="?", help="a data folder")
     parser.add_argument("--models", default=",".join(REFERENCES), help="names, separated by commas")
     parser.add_argument("--quick", action="store_true", help="few repeats, as a check")
+    parser.add_argument("--only-objectives", action="store_true", help="only epochs of all models with both objectives")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
     use_threads(None)
     dataset = find_data(options.data)
-    timed = 1 if options.quick else TIMED_BATCHES
+    timed, rounds = (1, 1) if options.quick else (TIMED_BATCHES, 5)
     steps = -(-len(dataset.train) // TrainConfig().batch_size)
     print(f"{dataset.name}, threads: torch {torch.get_num_threads()}, numba {numba.get_num_threads()}\n")
+    if options.only_objectives:
+        show_objectives(dataset, rounds)
+        return
     show_parts(dataset, repeats=3 if options.quick else 21)
     print(f"\nAn epoch of {steps} batches; {timed} of the reference are timed and scaled to {steps}.")
     print(f"{'model':12}{'engine s':>12}{'reference s':>14}{'ratio':>8}   without dropout")
     for name in options.models.split(","):
-        ours, theirs, verdict = compare_epochs(name, dataset, rounds=1 if options.quick else 5, timed=timed)
+        ours, theirs, verdict = compare_epochs(name, dataset, rounds, timed)
         print(f"{name:12}{ours:12.3f}{theirs:14.3f}{theirs / ours:8.1f}   {verdict}", flush=True)
-    print("\nAn epoch with its evaluation on validation, models of the package in turn.")
-    print(f"{'model':12}{'engine s':>12}{'to crosscbr':>14}")
-    seconds = epochs_in_turn(["crosscbr", "trilevel"], dataset, rounds=1 if options.quick else 7)
-    for name, value in seconds.items():
-        print(f"{name:12}{value:12.3f}{value / seconds['crosscbr']:14.1f}", flush=True)
+    show_objectives(dataset, rounds)
 
 
 if __name__ == "__main__":
