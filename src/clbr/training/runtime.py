@@ -123,7 +123,7 @@ def _version(package: str) -> str | None:
 def _revision() -> str | None:
     """Return the git revision of the package's own checkout, if it is one; with '+changes' if its code is another."""
     head = _git("rev-parse", "HEAD")
-    return head and head + ("+changes" if _git("status", "--porcelain", "--", ".") else "")
+    return head and head + ("+changes" if _git("status", "-s", "--", ".") else "")
 
 
 def _git(*arguments: str) -> str | None:
