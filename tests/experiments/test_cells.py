@@ -125,6 +125,8 @@ def test_cells_are_selected_by_model_variant_and_value(small: BundleDataset) -> 
         {"tau": 1.0},
         {"ratio_ub": 0.2},
     ]
+    points = [(one.variant, one.point) for one in select(variant_cells, [], [], {"tau": [1.0]})]
+    assert points == [("original", {}), ("clbr", {"tau": 1.0})]
     with pytest.raises(InputError, match="no variant 'clb', did you mean 'clbr'"):
         select(variant_cells, [], ["clb"], {})
     with pytest.raises(InputError, match="tau=7: no cell has this value; tau varies over 0.5, 1.0"):

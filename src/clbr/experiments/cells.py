@@ -133,7 +133,10 @@ def _changes(model: str, variant: Variant, point: Point) -> tuple[dict[str, Any]
 def select(
     cells: Sequence[VariantCell], models: Sequence[str], variants: Sequence[str], where: dict[str, list[Any]]
 ) -> list[VariantCell]:
-    """Return the cells of these models and variants whose points have these values; an empty filter takes all."""
+    """Return the cells of these models and variants whose points have these values; an empty filter takes all.
+
+    A variant that varies none of the keys is kept whole. Of one that does, only points with such a key are kept.
+    """
     for what, wanted, known in (
         ("model", models, {one.model for one in cells}),
         ("variant", variants, {one.variant for one in cells}),
@@ -149,8 +152,11 @@ def select(
                 known_values = ", ".join(dict.fromkeys(map(str, varied)))
                 raise InputError(f"{key}={value}: no cell has this value; {key} varies over {known_values}", "where")
 
+    varying = {one.variant for one in cells if where.keys() & one.point.keys()}
+
     def is_selected(one: VariantCell) -> bool:
-        fits_point = all(one.point[key] in values for key, values in where.items() if key in one.point)
+        keys = where.keys() & one.point.keys()
+        fits_point = all(one.point[key] in where[key] for key in keys) and (bool(keys) or one.variant not in varying)
         return (not models or one.model in models) and (not variants or one.variant in variants) and fits_point
 
     selected = [one for one in cells if is_selected(one)]
