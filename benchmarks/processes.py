@@ -149,12 +149,12 @@ def start(call: list[str], size: int, space: str) -> list[dict[str, Any]]:
 
 
 def show(found: dict[int, list[dict[str, Any]]]) -> None:
-    names = ["processes", "added up a step, MB", "exchanged for rows, MB", "sent a step by each, MB"]
+    names = ["processes", "added up a step, MB", "exchanged for rows, MB", "sent a step, MB"]
     names += ["tables and moments of each, MB", "peak of each, MB", "of it after the data, MB", "step, s", "epoch, s"]
     print("|", " | ".join(names), "|\n|" + "---|" * len(names))
     for size, processes in found.items():
         first, most = processes[0], max(processes, key=lambda one: one["peak"])
-        sent = ((size - 1) / size) * (2 * first["added"] + first["exchanged"])
+        sent = 2 * (size - 1) / size * first["added"] + first["exchanged"]
         cells = [f"{value / MB:.2f}" for value in (first["added"], first["exchanged"], sent)]
         cells += [f"{first['tables']:.1f}", f"{most['peak']:.0f}", f"{most['peak'] - most['before']:.0f}"]
         print("|", " | ".join([str(size), *cells, f"{first['step']:.2f}", f"{first['epoch']:.1f}"]), "|")

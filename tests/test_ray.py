@@ -316,7 +316,7 @@ def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
     out, err = lost.communicate(timeout=60)
     assert (lost.returncode, out) == (2, "")
     assert err.strip() == (
-        f"error: on {on}: the Ray cluster was lost; run the same command again: finished cells and trials are kept"
+        f"error: on {on}: the Ray cluster was lost; run the same command again (finished cells and trials are kept)"
     )
     over = threading.Event()
     over.set()
@@ -345,7 +345,7 @@ def test_an_experiment_whose_cluster_is_killed_ends_with_the_message_and_is_resu
     _, err = running.communicate(timeout=120)
     assert running.returncode == 2
     assert [line for line in err.splitlines() if "error" in line] == [
-        "error: on 127.0.0.1:27379: the Ray cluster was lost; run the same command again: finished cells and trials are kept"
+        "error: on 127.0.0.1:27379: the Ray cluster was lost; run the same command again (finished cells and trials are kept)"
     ]
     subprocess.run([*command, "local"], **quiet, check=True)  # type: ignore[call-overload]
     (record,) = (tmp_path / "cells" / "cells").glob("*.json")

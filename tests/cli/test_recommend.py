@@ -83,6 +83,8 @@ def test_users_can_be_given_as_parquet(run: Run, folder: Path) -> None:
     words = ["recommend", folder, "--users", "bad.parquet", "--out", "new.csv"]
     pl.DataFrame({"who": ["17"], "since": [1]}).write_parquet("bad.parquet")
     assert_refused(run, Path(), words, "bad.parquet: expected a column user, or one column; it has who, since")
+    pl.DataFrame({"user": [17, None]}).write_parquet("bad.parquet")
+    assert_refused(run, Path(), words, "bad.parquet, row 2: no user; expected an id")
     pl.DataFrame({"bundle": [7, 9], "user": [1, 2]}).write_parquet("bundles.pq")
     code, out, _ = run("recommend", folder, "--user", "3", "--allow", "bundles.pq", "--keep-chosen", "--json")
     assert code == 0 and {one["id"] for one in json.loads(out)["recommended"]} == {"7", "9"}

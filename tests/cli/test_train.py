@@ -105,7 +105,9 @@ def test_resuming_uses_as_many_threads_as_the_run_was_started_with(
     monkeypatch.setattr(runtime, "use_threads", used.append)
     run("train", "--resume", "run")
     run("train", "--resume", "run", "--threads", 1)
-    assert used == [3, 1]
+    path.write_text(path.read_text().replace('"processes": 1', '"processes": 4'))
+    run("train", "--resume", "run")  # 3 were those of one process of four: one process has all cores
+    assert used == [3, 1, None]
 
 
 def test_no_best_epoch_is_printed_before_the_first_evaluation(

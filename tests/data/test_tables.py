@@ -5,7 +5,7 @@ import pytest
 
 from clbr import BundleDataset, InputError, SplitConfig, import_tables, load, save
 from clbr.data.checks import DataWarning
-from clbr.data.tables import Imported
+from clbr.data.tables import Imported, read_table
 
 CHOSEN = [("ann", "b1"), ("ann", "b2"), ("ann", "b3"), ("bob", "b1"), ("bob", "b2"), ("bob", "b3"), ("cy", "b1")]
 BOUGHT = [("ann", "lamp"), ("dee", "rug")]
@@ -280,6 +280,20 @@ def test_a_table_can_be_a_folder_of_parquet_files_with_any_name(tmp_path: Path, 
     frame[:1].write_parquet(folder / "a.parquet")
     frame[1:].write_parquet(folder / "b.parquet")
     assert everything(import_tables(**tables | {"bundle_item": folder}).dataset) == expected
+
+
+def test_columns_of_parquet_files_that_have_no_role_are_not_read(tmp_path: Path, tables: dict[str, Path]) -> None:
+    before = everything(import_tables(**tables).dataset)
+    frame = pl.read_parquet(tables["bundle_item"])
+    wide = frame.rename({"Item": " part"}).with_columns(price=pl.lit(7.5), Time=pl.lit(3))
+    wide.write_parquet(tables["bundle_item"])
+    columns = {"bundle_item.item": "part"}
+    assert everything(import_tables(**tables, columns=columns).dataset) == before
+    table = read_table("bundle_item", tables["bundle_item"], columns)
+    kinds = dict(zip(table.frame.columns, table.frame.to_native().dtypes, strict=True))
+    assert kinds["price"] == pl.Null and kinds["Time"] == pl.Int32
+    with pytest.raises(InputError, match="its columns are 'Bundle', ' part', 'price', 'Time'"):
+        import_tables(**tables)
 
 
 def test_parquet_files_of_a_folder_with_other_columns_are_an_error(tmp_path: Path, tables: dict[str, Path]) -> None:

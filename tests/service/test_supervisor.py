@@ -212,6 +212,23 @@ def test_a_process_that_started_with_the_artifact_before_a_swap_gets_the_new_one
     assert not theirs.poll()
 
 
+def test_a_process_that_starts_while_the_others_prepare_gets_the_new_artifact(tmp_path: Path) -> None:
+    ours, theirs = zip(*(Pipe() for _ in range(3)), strict=True)
+    supervisor = Supervisor(Member(ServiceConfig(tmp_path), None, "error", 1), 3)  # type: ignore[arg-type]
+    supervisor.processes = [Process(None, pipe) for pipe in ours]  # type: ignore[arg-type]
+    supervisor.processes[0].started = True
+    before, coming = (Version(tmp_path / name, name, None) for name in ("1", "2"))  # type: ignore[arg-type]
+    supervisor.space, supervisor.current, supervisor.copies = tmp_path, before, 2
+    supervisor._copy = lambda: coming  # type: ignore[method-assign]
+    supervisor.wake, _ = os.pipe()
+    theirs[1].send(("started", str(before.folder)))
+    theirs[0].send(("prepared",))
+    supervisor._swap()
+    assert theirs[0].recv() == ("prepare", str(coming.folder)) and theirs[0].recv() == ("commit",)
+    assert theirs[1].recv() == ("prepare", str(coming.folder)) and theirs[1].recv() == ("commit",)
+    assert not theirs[2].poll()  # it gets it when it has started
+
+
 @pytest.mark.slow
 def test_a_damaged_artifact_at_the_start_ends_all_processes_with_one_line(artifacts: dict[str, Path]) -> None:
     process = start_service(artifacts["damaged"], "--workers", "2", stderr=subprocess.PIPE)

@@ -23,7 +23,7 @@ def _require_place(on: str) -> str:
     return on
 
 
-ON = "local: processes here; ray: Ray here; HOST:PORT: a Ray cluster."
+ON = "local: processes here; ray: Ray here; HOST:PORT or ray://HOST: a Ray cluster."
 On = Annotated[str, typer.Option("--on", metavar="WHERE", help=ON, callback=_require_place)]
 
 

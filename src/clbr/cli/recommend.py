@@ -228,7 +228,9 @@ def _read_column(path: Path, kind: str) -> list[str]:
         found = ", ".join(frame.columns) or "none"
         raise InputError(f"{path}: expected a column {kind}, or one column; it has {found}")
     column = frame[kind] if kind in frame.columns else frame.to_series()
-    return [str(id) for id in column.drop_nulls()]
+    if column.null_count():
+        raise InputError(f"{path}, row {column.is_null().arg_max() + 1}: no {kind}; expected an id")  # type: ignore[operator]
+    return [str(id) for id in column]
 
 
 def similar(

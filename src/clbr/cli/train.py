@@ -1,6 +1,7 @@
 """clbr train and evaluate."""
 
 import json as json_
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -101,7 +102,8 @@ def _train(config: "RunConfig", begin: "Begin", json: bool) -> tuple["Counters",
 
 
 def _resume_command(folder: Path | None, processes: int | None) -> str:
-    return f"resume: clbr train --resume {folder}" + ("" if processes is None else f" --processes {processes}")
+    program = "torchrun ... -m clbr" if "TORCHELASTIC_RUN_ID" in os.environ else "clbr"
+    return f"resume: {program} train --resume {folder}" + ("" if processes is None else f" --processes {processes}")
 
 
 def _print_result(
@@ -172,8 +174,8 @@ def _resume(folder: Path, data: Path | None, device: str, threads: int | None) -
     from clbr.training.run_folder import read_config, read_origin
     from clbr.training.runtime import use_threads
 
-    config = read_config(folder)
-    use_threads(threads or read_origin(folder).threads)
+    config, origin = read_config(folder), read_origin(folder)
+    use_threads(threads or (origin.threads if origin.processes == 1 else None))  # one process has all cores
 
     def begin(callbacks: "Callbacks") -> "Counters":
         try:

@@ -177,6 +177,13 @@ def check_columns(columns: object) -> None:
             raise InputError(f"columns: unknown key '{key}', {hint}", "columns")
 
 
+def may_be_read(name: str, columns: Mapping[str, str]) -> bool:
+    """Whether `Table.column` may take a column of this name for one of the roles."""
+    name = name.strip()
+    standard = {"id", *ROLES, *(f"{role}_id" for role in ROLES)}
+    return name.lower() in standard or name in {str(given).strip() for given in columns.values()}
+
+
 def _parse_times(texts: pl.Series) -> pl.Series:
     """Texts as numbers, else as dates; null where a text is neither."""
     for kind in (pl.Int64, pl.Float64):  # whole numbers first: nanoseconds do not fit into a float

@@ -45,7 +45,7 @@ def parquet_files(path: Path) -> list[Path]:
     """The Parquet file at a path, or the Parquet files of a folder in the order of their names."""
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix in PARQUET)
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in PARQUET)
     if not files:
         raise InputError(f"{path}: is a folder without Parquet files (.parquet); expected at least one")
     return files

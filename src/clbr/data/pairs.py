@@ -89,6 +89,13 @@ def row_pointers(lefts: NDArray[np.int32], rows: int) -> NDArray[np.int64]:
     return pointers
 
 
+def positions(pointers: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each pair of some rows: which of these rows it belongs to, and its position among all pairs."""
+    lengths = pointers[rows + 1] - pointers[rows]
+    row = np.repeat(np.arange(len(rows)), lengths)
+    return row, np.arange(len(row)) + np.repeat(pointers[rows] - np.cumsum(lengths) + lengths, lengths)
+
+
 def neighbours(pairs: Pairs, left: int) -> Ids:
     """The right indices that are paired with a left one, in sorted pairs."""
     start, end = np.searchsorted(pairs[:, 0], [left, left + 1])

@@ -13,7 +13,7 @@ import polars as pl
 
 from clbr.config import Config
 from clbr.data.checks import warn
-from clbr.data.columns import Table, check_columns
+from clbr.data.columns import Table, check_columns, may_be_read
 from clbr.data.dataset import BundleDataset
 from clbr.data.describe import Description, describe
 from clbr.data.numbering import build_dataset
@@ -118,7 +118,8 @@ def _read_parquet(name: str, path: Path, columns: Mapping[str, str]) -> Table:
                     ", ".join(f"{column} {kind}" for column, kind in s.items()) for s in (schema, schemas[0])
                 )
                 raise InputError(f"{file}: has the columns {found}, and {files[0].name} has {first}; expected the same")
-        frame = pl.concat(scans).collect()
+        unread = [pl.lit(None).alias(name) for name in schemas[0] if not may_be_read(name, columns)]
+        frame = pl.concat(scans).with_columns(unread).collect()  # their names stay, for messages
     except UNREADABLE as error:
         raise broken_parquet(path, error) from None
     return Table(name, str(path), "parquet", nw.from_native(frame), columns)

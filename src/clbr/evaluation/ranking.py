@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, in_order, row_pointers
+from clbr.data.pairs import Pairs, in_order, positions, row_pointers
 from clbr.errors import InputError
 from clbr.models.base import Scorer
 
@@ -57,8 +57,8 @@ def ranked_blocks(
     for start in range(0, len(users), block):
         some = users[start : start + block]
         scores = scorer.scores(torch.from_numpy(some)).clone(memory_format=torch.contiguous_format)
-        row, column = _excluded(some, pointers, exclude)
-        scores[row, column] = -torch.inf
+        row, at = positions(pointers, some)
+        scores[row, exclude[at, 1]] = -torch.inf
         ranking = top(scores, k)
         values = scores.gather(1, ranking.clamp(min=0)).masked_fill(ranking < 0, -torch.inf)
         yield ranking.cpu().numpy(), values.cpu().numpy()
@@ -95,13 +95,3 @@ def _lowest_of_equal(scores: Tensor, last: Tensor, values: Tensor, columns: Tens
     filled = columns.clone()
     filled[row[keep], (above[row] + position)[keep]] = column[keep]
     return filled
-
-
-def _excluded(
-    users: NDArray[np.int64], pointers: NDArray[np.int64], exclude: Pairs
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the rows and columns of the excluded pairs in a block of scores."""
-    lengths = pointers[users + 1] - pointers[users]
-    row = np.repeat(np.arange(len(users)), lengths)
-    offset = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return row, exclude[pointers[users][row] + offset, 1]

@@ -138,7 +138,7 @@ def save_artifact(
             raise InputError("a recommender that was opened from a folder is saved as it is", "whatif_agreement")
         artifact.verify()
         with atomic_folder(out, force, is_artifact) as folder:
-            index = (INDEX, INDEX_ABOUT) if artifact.index is not None else ()
+            index = [name for name in (INDEX, INDEX_ABOUT) if (artifact.folder / name).exists()]
             for name in (ABOUT, *artifact.about.files, *index):
                 shutil.copyfile(artifact.folder / name, folder / name)
         return out

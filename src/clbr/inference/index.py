@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clbr.config import Config
-from clbr.data.pairs import Pairs, contains, row_pointers
+from clbr.data.pairs import Pairs, contains, positions, row_pointers
 from clbr.errors import InputError, UnsupportedError, require
 from clbr.evaluation.ranking import rank, top
 from clbr.files import atomic_file, read_bytes, write_atomic
@@ -35,8 +35,8 @@ RECALL = 0.995
 """Share of the exact lists that the index has to find for a sample of users."""
 SAMPLE = 256
 """Users of the sample."""
-EXTRA = 1000
-"""Bundles that may be left out of a user's list; a user with more is ranked exactly."""
+EXTRA = 100
+"""Bundles that may be left out of a user's list: so much deeper is the search. A user with more is ranked exactly."""
 BLOCK = 256
 """Users who are ranked at once."""
 PER_CLUSTER = 50
@@ -104,11 +104,9 @@ class BundleIndex:
 
     def _is_chosen(self, users: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.bool_]:
         """For each bundle that was found, whether its user has chosen it."""
-        lengths = self.pointers[users + 1] - self.pointers[users]
-        row = np.repeat(np.arange(len(users)), lengths)
-        offset = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        row, at = positions(self.pointers, users)
         width = len(self.bundles) + 1
-        codes = row * width + self.chosen[self.pointers[users][row] + offset, 1]
+        codes = row * width + self.chosen[at, 1]
         wanted = np.arange(len(users))[:, None] * width + found
         return contains(codes, wanted.ravel()).reshape(found.shape)
 

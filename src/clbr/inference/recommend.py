@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, neighbours
+from clbr.data.pairs import Pairs, neighbours, positions
 from clbr.errors import InputError
 from clbr.evaluation.ranking import ranked_blocks, top
 from clbr.graph.edits import EdgeEdits
@@ -187,7 +187,9 @@ def list_blocks(
 
     Lists that are longer than the index is good for, those of `allow` and those that it cannot fill are exact, too.
     """
-    exclude = artifact.graph.ub.pairs[:0] if keep_chosen else artifact.graph.ub.pairs
+    chosen = artifact.graph.ub
+    rows = np.empty(0, np.int64) if keep_chosen else np.unique(users)
+    exclude = chosen.pairs[positions(chosen.pattern.pointers, rows)[1]]  # only those of the users who are asked for
     hidden = torch.full((artifact.about.bundles,), allow is not None)
     hidden[list(allow or ())] = False
     hidden[list(deny)] = True
@@ -201,8 +203,8 @@ def list_blocks(
         some = users[start : start + size]
         ranking, scores = index.rank(some, k, keep_chosen=keep_chosen, deny=denied)
         short = np.flatnonzero((ranking < 0).any(axis=1))
-        exact = list(ranked_blocks(scorer, some[short], k, exclude=exclude))
-        if exact:
+        if len(short):
+            exact = ranked_blocks(scorer, some[short], k, exclude=exclude)
             ranking[short], scores[short] = (np.concatenate(parts) for parts in zip(*exact, strict=True))
         yield ranking, scores
         on_progress(start + len(some))

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clbr.data.pairs import Pairs, Relation, contains, decode, encode
+from clbr.data.pairs import Pairs, Relation, contains, decode, encode, positions
 from clbr.graph.edits import RELATIONS, EdgeEdits
 from clbr.graph.graph import BundleGraph, Edges, power
 from clbr.graph.operators import Matrix, Operator, Pattern
@@ -88,10 +88,8 @@ class EditedMatrix(Operator):
 
 def _entries(pattern: Pattern, rows: Rows) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The entries of some rows of a pattern: which of these rows, and the column."""
-    starts, lengths = pattern.pointers[rows], np.diff(pattern.pointers)[rows]
-    row = np.repeat(np.arange(len(rows), dtype=np.int32), lengths)
-    ends = np.cumsum(lengths)
-    return row, pattern.columns[np.arange(len(row)) + np.repeat(starts - ends + lengths, lengths)]
+    row, at = positions(pattern.pointers, rows)
+    return row.astype(np.int32), pattern.columns[at]
 
 
 def _at_rows(pairs: Pairs, at: Rows) -> Pairs:

@@ -27,7 +27,7 @@ class Cut:
     added: int = 0
     """Bytes that `add_up` has added up so far. All-reduce in a ring sends 2 (size - 1) / size times as many."""
     exchanged: int = 0
-    """Bytes that `to_own_rows` has exchanged so far, of which (size - 1) / size are sent."""
+    """Bytes that `to_own_rows` has sent to the other processes so far."""
 
 
 cut = Cut()
@@ -118,7 +118,7 @@ def _all_to_all(x: Tensor, sent: list[int], received: list[int]) -> Tensor:
     out = x.new_empty(sum(received), x.shape[1])
     with exchange():
         torch.distributed.all_to_all_single(out, x.contiguous(), received, sent)
-    cut.exchanged += x.nbytes
+    cut.exchanged += (len(x) - sent[cut.rank]) * x.shape[1] * x.element_size()
     return out
 
 

@@ -172,7 +172,9 @@ class Supervisor:
             return
         self.current = coming
         for one in self.processes:
-            if one.prepared:
+            if one.started and not one.prepared:  # it started while the others prepared
+                one.send("prepare", str(coming.folder))
+            if one.started:
                 one.send("commit")
         log.info("artifact swapped", extra={"fields": {"before": before.id, "artifact": coming.id}})
         self._count("swapped")

@@ -102,7 +102,7 @@ def end_when_lost(on: str, over: Event, seconds: float = LOST_SECONDS) -> None:
             answered = monotonic()
         except OSError:
             if monotonic() - answered >= seconds and not over.is_set():
-                message = "the Ray cluster was lost; run the same command again: finished cells and trials are kept"
+                message = "the Ray cluster was lost; run the same command again (finished cells and trials are kept)"
                 show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar has hidden it
                 sys.stdout.flush()
                 sys.stderr.write(f"{show_cursor}\nerror: on {on}: {message}\n")

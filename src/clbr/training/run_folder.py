@@ -53,11 +53,12 @@ def read_config(folder: Path) -> RunConfig:
 
 
 class Origin(NamedTuple):
-    """The data set, threads and device that a run was started with."""
+    """The data set, threads of each process, device and processes that a run was started with."""
 
     fingerprint: str
     threads: int
     device: str
+    processes: int
 
 
 def read_origin(folder: Path) -> Origin:
@@ -67,7 +68,8 @@ def read_origin(folder: Path) -> Origin:
     try:
         environment = json.loads(content)
         fingerprint = environment["data"]["fingerprint"]
-        return Origin(fingerprint, int(environment["threads"]), environment.get("device", "auto"))
+        device, processes = environment.get("device", "auto"), int(environment.get("processes", 1))
+        return Origin(fingerprint, int(environment["threads"]), device, processes)
     except (ValueError, TypeError, KeyError):
         raise damaged(path) from None
 
