@@ -4,10 +4,10 @@ Each cell runs in its own process and trains with the defaults for data of its s
 are timed, evaluation on validation included. The seconds of an epoch divided by the edges should stay the same. A line
 is fitted to the logarithms of both: an exponent of 1 is growth like the edges.
 
-With --to-accuracy each cell is trained until eight epochs bring no better one, and the time to 95 percent of the best
-R@20 on validation is compared in the same way (an hour): until it is first reached, and until it is kept up to the best
-epoch. Finished cells are kept in --out, and a run that was stopped
-goes on. The seconds of --to-accuracy are of processor time, which other programs disturb less.
+With --to-accuracy each cell is trained until --patience epochs bring no better one, and the time to 95 percent of the
+best R@20 on validation is compared in the same way: until it is first reached, and until it is kept up to the best
+epoch. That takes an hour or more. Finished cells are kept in --out, and a run that was stopped goes on. The seconds of
+--to-accuracy are of processor time, which other programs disturb less.
 
     python benchmarks/scale.py [--to-accuracy] [--threads 1] [--scales 1,2,4,8,16] [--models crosscbr,trilevel] [--patience 8] [--out FOLDER]
 """

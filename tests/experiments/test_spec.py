@@ -19,6 +19,7 @@ def test_every_shipped_specification_can_be_read(path: Path) -> None:
         "ablation": "trilevel",
         "cold": "uncalibrated",
         "wide": "trilevel",
+        "best": "softmax",
     }
     assert read_spec(path).reference_variant == others.get(path.stem, "original")
 

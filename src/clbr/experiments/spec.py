@@ -76,6 +76,7 @@ class Spec(Config):
     reference_model: str | None = Field(
         None, description="the model that all others are tested against; left out: each against its own reference"
     )
+    pairs: bool = Field(False, description="whether each two rows of the table are tested against each other, too")
     metrics: list[Headline] = Field(
         default_factory=lambda: list(HEADLINE), min_length=1, description="metrics on test that the report shows"
     )

@@ -25,7 +25,7 @@ def bpr(positive: Tensor, negative: Tensor) -> Tensor:
 class TopK:
     """Weights of SL@K (Yang et al., KDD 2025): the softmax loss of a pair counts sigmoid((s+ - s_K) / temperature).
 
-    s_K is the K-th highest score of the user. A pair near the top K counts more: it can still enter or leave it.
+    s_K is the K-th highest score of the user. A pair among the top K counts fully, one far below it hardly.
     """
 
     k: int

@@ -11,9 +11,10 @@ from clbr import BundleDataset, World
 from clbr.evaluation.metrics import Headline
 from clbr.evaluation.significance import paired_p
 from clbr.experiments.cells import Cell, VariantCell
-from clbr.experiments.report.comparisons import LEVEL, Comparison, compare
+from clbr.experiments.report.comparisons import LEVEL, Comparison, compare, compare_pairs
+from clbr.experiments.report.grid import Text
 from clbr.experiments.report.results import Results
-from clbr.experiments.report.tables import measured_table, to_csv
+from clbr.experiments.report.tables import measured_table, pairs_table, to_csv
 from clbr.experiments.spec import Spec
 from clbr.experiments.store import PerUser, Record, Store
 from invented import cells, done, fill, spec
@@ -107,6 +108,28 @@ def test_a_known_difference_is_found_and_only_that(tiny: World) -> None:
     assert found["copy 0"].is_significant_across_seeds
     assert found["copy 0"].difference == pytest.approx(0.18, abs=0.04)
     assert not any(one.is_significant for variant, one in found.items() if variant != "copy 0")
+
+
+def test_each_two_rows_are_compared_if_the_specification_asks_for_it(tiny: World, tmp_path: Path) -> None:
+    names, levels = ["bprmf", "lightgcn", "crosscbr"], {"bprmf": 0.3, "lightgcn": 0.5, "crosscbr": 0.5}
+    plan = spec(models=names, variants={"original": {}}, reference_model="lightgcn", metrics=["recall@20"], pairs=True)
+    variant_cells = cells(plan, tiny.dataset)
+    store = fill(tmp_path / "c", tiny.dataset, variant_cells, lambda one: levels[one.model])
+    results = Results(plan, tiny.dataset, variant_cells, store)
+    pairwise = compare_pairs(results)
+    assert list(pairwise) == [(0, 1, "recall@20"), (0, 2, "recall@20"), (1, 2, "recall@20")]
+    first = pairwise[0, 1, "recall@20"]
+    assert first.difference == pytest.approx(compare(results)[0, "recall@20"].difference)
+    assert first.is_significant and not pairwise[1, 2, "recall@20"].is_significant
+    assert {one.tested for one in pairwise.values()} == {3}
+    grid = pairs_table(results)
+    assert grid is not None
+    assert [row[0].text for row in grid.rows] == ["bprmf, original", "bprmf, original", "lightgcn, original"]
+    assert [row[1].text for row in grid.rows] == ["lightgcn, original", "crosscbr, original", "crosscbr, original"]
+    p = first.p.both
+    assert p is not None and grid.rows[0][3] == Text(f"{100 * first.difference:.2f} (p {p:.2g})", bold=True)
+    plan = plan.model_copy(update={"pairs": False})
+    assert pairs_table(Results(plan, tiny.dataset, variant_cells, store)) is None
 
 
 def test_values_are_those_of_the_seeds_that_are_done_in_both(tiny: World, tmp_path: Path) -> None:

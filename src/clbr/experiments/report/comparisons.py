@@ -1,8 +1,9 @@
 """Significance of the differences from the reference variant, over users and seeds (from ten seeds on, over seeds)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import combinations
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,9 @@ class Comparison:
 
 Comparisons = dict[tuple[int, Headline], Comparison]
 """By the index of the group and the metric."""
+Pairwise = dict[tuple[int, int, Headline], Comparison]
+"""By the indices of two groups and the metric: the first group less the second."""
+Key = TypeVar("Key", bound=Hashable)
 
 
 def compare(results: Results) -> Comparisons:
@@ -67,15 +71,35 @@ def compare(results: Results) -> Comparisons:
             cells = (metric, *(one.records[seed].key for one in (group, reference) for seed in seeds))
             cells_of[number, metric] = cells
             if cells not in raw:
-                mine, theirs = (_values(results, one, metric, seeds) for one in (group, reference))
-                across = paired_p(mine.mean(axis=1), theirs.mean(axis=1)) if len(seeds) >= SEEDS_TO_TEST else None
-                by_user = paired_p(mine.mean(axis=0), theirs.mean(axis=0))
-                p = PValues(difference_p(mine, theirs), by_user, across)
-                raw[cells] = float(mine.mean() - theirs.mean()), p
+                raw[cells] = _test(results, group, reference, metric, seeds)
+    comparisons = _correct(raw)
+    return {key: comparisons[cells] for key, cells in cells_of.items()}
+
+
+def compare_pairs(results: Results) -> Pairwise:
+    """Compare every two groups, in every metric of the specification. Holm's correction is for all of these tests."""
+    raw = {}
+    for (first, one), (second, other) in combinations(enumerate(results.groups), 2):
+        if seeds := common_seeds(one, other):
+            for metric in results.spec.metrics:
+                raw[first, second, metric] = _test(results, one, other, metric, seeds)
+    return _correct(raw)
+
+
+def _test(results: Results, one: Group, other: Group, metric: Headline, seeds: Sequence[int]) -> tuple[float, PValues]:
+    """Return the mean difference of two groups, and the p-values without correction."""
+    mine, theirs = (_values(results, group, metric, seeds) for group in (one, other))
+    across = paired_p(mine.mean(axis=1), theirs.mean(axis=1)) if len(seeds) >= SEEDS_TO_TEST else None
+    by_user = paired_p(mine.mean(axis=0), theirs.mean(axis=0))
+    return float(mine.mean() - theirs.mean()), PValues(difference_p(mine, theirs), by_user, across)
+
+
+def _correct(raw: Mapping[Key, tuple[float, PValues]]) -> dict[Key, Comparison]:
+    """Return the comparisons with p-values that are corrected for each other."""
     kinds = [_corrected([getattr(p, kind) for _, p in raw.values()]) for kind in PValues._fields]
     corrected = dict(zip(raw, map(PValues, *kinds), strict=True))
     tested = sum(p.both is not None for p in corrected.values())
-    return {key: Comparison(raw[cells][0], corrected[cells], tested) for key, cells in cells_of.items()}
+    return {key: Comparison(raw[key][0], corrected[key], tested) for key in raw}
 
 
 def _corrected(p_values: Sequence[float | None]) -> list[float | None]:

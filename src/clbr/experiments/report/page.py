@@ -39,13 +39,14 @@ class Report:
         self.grids = [tables.measured_table(results, self.comparisons)]
         if published := tables.published_table(results):
             self.grids.append(published)
+        self.pairs = tables.pairs_table(results)
         self.cost = tables.cost_table(results)
         self.figures = _figures(results, self.comparisons, on_progress)
         self.curves = curves(results)
 
     def files(self, name: str) -> dict[str, bytes]:
         """Return the content of all files of the report, by file name."""
-        grids = [*self.grids, self.cost]
+        grids = [*self.grids, *([self.pairs] if self.pairs else []), self.cost]
         spec, drawn = self.results.spec, [*self.figures, *([self.curves] if self.curves else [])]
         heading = "".join(f"{text}\n\n" for text in (f"# {to_markdown(spec.title)}", to_markdown(spec.about)) if text)
         figures = [one.grid.markdown(f"{name}-{one.name}.svg") for one in drawn]
@@ -64,6 +65,7 @@ class Report:
         results, tests = self.results, tables.p_value_table(self.results, self.comparisons)
         sections = {
             "results": ("Results", _table(self.grids[0]) + (_folded("Tests", _table(tests)) if tests else "")),
+            "pairs": ("Pair by pair", _table(self.pairs) if self.pairs else ""),
             "paper": ("Compared with the paper", "".join(map(_table, self.grids[1:]))),
             "figures": ("Figures", "".join(map(_figure, self.figures))),
             "training": ("Training", _figure(self.curves) if self.curves else ""),

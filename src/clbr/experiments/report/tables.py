@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from io import StringIO
 from statistics import mean
 
-from clbr.experiments.report.comparisons import SEEDS_TO_TEST, Comparison, Comparisons, explain_marks
+from clbr.experiments.report.comparisons import (
+    LEVEL,
+    SEEDS_TO_TEST,
+    Comparison,
+    Comparisons,
+    compare_pairs,
+    explain_marks,
+)
 from clbr.experiments.report.grid import Grid, Text, plain_rows
 from clbr.experiments.report.published import published_values, why_incomparable
-from clbr.experiments.report.results import Group, Results, format_value
+from clbr.experiments.report.results import Group, Results, common_seeds, format_value
 
 DASH = "-"
 MAX_FAILURES = 8
@@ -132,6 +139,30 @@ def _p_value(one: Comparison | None) -> Text:
         return Text(DASH)
     first = f"({one.p.users:.2g})" if one.p.both is None else f"{one.p.both:.2g}"
     return Text(first + ("" if one.p.seeds is None else f" / {one.p.seeds:.2g}"), one.is_significant)
+
+
+def pairs_table(results: Results) -> Grid | None:
+    """Return the differences of each two groups with their p-values; None if the specification does not ask for it."""
+    pairwise = compare_pairs(results) if results.spec.pairs else {}
+    if not pairwise:
+        return None
+    rows = []
+    for first, second in dict.fromkeys((first, second) for first, second, _ in pairwise):
+        one, other = results.groups[first], results.groups[second]
+        cells = [_difference(pairwise[first, second, metric]) for metric in results.spec.metrics]
+        rows.append([*map(Text, [one.label, other.label, str(len(common_seeds(one, other)))]), *cells])
+    tested = max(one.tested for one in pairwise.values())
+    caption = (
+        f"{describe_test(results)}. Percent: the first less the second, over the seeds that are done in both, and the"
+        f" p-value over users and seeds after Holm's correction for {tested} comparisons. Bold: below {LEVEL}."
+    )
+    columns = ["", "less", "seeds", *(short(metric) for metric in results.spec.metrics)]
+    return Grid("Pair by pair", caption, columns, rows, 2)
+
+
+def _difference(one: Comparison) -> Text:
+    p = "" if one.p.both is None else f" (p {one.p.both:.2g})"
+    return Text(percent(one.difference, signed=True) + p, one.is_significant)
 
 
 def published_table(results: Results) -> Grid | None:
