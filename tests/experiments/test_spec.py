@@ -54,6 +54,7 @@ def test_the_grids_are_within_what_the_paper_searched() -> None:
         (GOOD.replace("lightgcn", "lightgnc"), "did you mean 'lightgcn'?"),
         (GOOD + 'paradigm = "clrb"', "unknown paradigm 'clrb', did you mean 'clbr'?"),
         (GOOD + "vary = [{ learning_rate = [] }]", "vary has no values for 'learning_rate'"),
+        ("pairs = true\n" + GOOD + "vary = [{ dim = [8, 16] }]", "pairs: varied settings make too many pairs of rows"),
         (GOOD.replace("[variants", "seedz = 3\n[variants"), "unknown key 'seedz', did you mean 'seeds'?"),
         (GOOD + "setings = {}", "unknown key 'variants.original.setings', did you mean 'settings'?"),
         (GOOD + "zzz = {}", "unknown key 'variants.original.zzz', known: models, paradigm, preset, settings, vary"),

@@ -267,7 +267,9 @@ def _make_report(
 
 def _print_report(report: "Report") -> None:
     from clbr.cli import show_cells
-    from clbr.experiments.report.tables import measured_table
+    from clbr.experiments.report.tables import measured_table, pairs_table
 
-    for grid in (measured_table(report.results, report.comparisons, "Star"), *report.grids[1:], report.cost):
+    measured = measured_table(report.results, report.comparisons, "Star")
+    pairs = pairs_table(report.results, report.pairwise, "Star")
+    for grid in (measured, *report.grids[1:], *([pairs] if pairs else []), report.cost):
         show_cells.grid(grid)

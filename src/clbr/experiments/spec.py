@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -76,7 +77,7 @@ class Spec(Config):
     reference_model: str | None = Field(
         None, description="the model that all others are tested against; left out: each against its own reference"
     )
-    pairs: bool = Field(False, description="whether each two rows of the table are tested against each other, too")
+    pairs: bool = Field(False, description="whether every two rows of the table are tested against each other, too")
     metrics: list[Headline] = Field(
         default_factory=lambda: list(HEADLINE), min_length=1, description="metrics on test that the report shows"
     )
@@ -107,6 +108,8 @@ class Spec(Config):
         if self.reference_model is not None and self.reference_model not in self.models:
             hint = nearest(self.reference_model, self.models)
             raise ValueError(f"the reference_model '{self.reference_model}' is not one of the models, {hint}")
+        if self.pairs and any(variant.vary for variant in variants):
+            raise ValueError("pairs: varied settings make too many pairs of rows; remove pairs, or vary")
         if self.figure in ("lines", "surface") and not any(variant.vary for variant in variants):
             raise ValueError(f"figure '{self.figure}' shows varied settings: add vary to a variant")
         if self.figure == "surface" and not any(len(table) == 2 for variant in variants for table in variant.vary):
@@ -150,7 +153,7 @@ def _with_presets_from(folder: Path, spec: Spec) -> Spec:
     """Return the specification with its preset files as paths that start at `folder`."""
 
     def located(preset: str | None) -> str | None:
-        return str(folder / preset) if preset and preset.endswith(".toml") else preset
+        return normpath(folder / preset) if preset and preset.endswith(".toml") else preset
 
     variants = {
         name: variant.model_copy(update={"preset": located(variant.preset)}) for name, variant in spec.variants.items()

@@ -25,7 +25,7 @@ def bpr(positive: Tensor, negative: Tensor) -> Tensor:
 class TopK:
     """Weights of SL@K (Yang et al., KDD 2025): the softmax loss of a pair counts sigmoid((s+ - s_K) / temperature).
 
-    s_K is the K-th highest score of the user. A pair among the top K counts fully, one far below it hardly.
+    s_K is the K-th highest score of the user. A pair far above it counts fully, at it half, and far below it hardly.
     """
 
     k: int

@@ -110,7 +110,7 @@ def test_a_known_difference_is_found_and_only_that(tiny: World) -> None:
     assert not any(one.is_significant for variant, one in found.items() if variant != "copy 0")
 
 
-def test_each_two_rows_are_compared_if_the_specification_asks_for_it(tiny: World, tmp_path: Path) -> None:
+def test_every_two_rows_are_compared_if_the_specification_asks_for_it(tiny: World, tmp_path: Path) -> None:
     names, levels = ["bprmf", "lightgcn", "crosscbr"], {"bprmf": 0.3, "lightgcn": 0.5, "crosscbr": 0.5}
     plan = spec(models=names, variants={"original": {}}, reference_model="lightgcn", metrics=["recall@20"], pairs=True)
     variant_cells = cells(plan, tiny.dataset)
@@ -122,14 +122,17 @@ def test_each_two_rows_are_compared_if_the_specification_asks_for_it(tiny: World
     assert first.difference == pytest.approx(compare(results)[0, "recall@20"].difference)
     assert first.is_significant and not pairwise[1, 2, "recall@20"].is_significant
     assert {one.tested for one in pairwise.values()} == {3}
-    grid = pairs_table(results)
+    grid = pairs_table(results, pairwise)
     assert grid is not None
     assert [row[0].text for row in grid.rows] == ["bprmf, original", "bprmf, original", "lightgcn, original"]
     assert [row[1].text for row in grid.rows] == ["lightgcn, original", "crosscbr, original", "crosscbr, original"]
     p = first.p.both
     assert p is not None and grid.rows[0][3] == Text(f"{100 * first.difference:.2f} (p {p:.2g})", bold=True)
-    plan = plan.model_copy(update={"pairs": False})
-    assert pairs_table(Results(plan, tiny.dataset, variant_cells, store)) is None
+    one_seed = Results(plan, tiny.dataset, [cell for cell in variant_cells if cell.cell.config.seed == 0], store)
+    grid = pairs_table(one_seed, compare_pairs(one_seed))
+    assert grid is not None and grid.caption.endswith("With one seed nothing is tested.")
+    assert not any("p " in cell.text for row in grid.rows for cell in row[3:])
+    assert pairs_table(results, {}) is None
 
 
 def test_values_are_those_of_the_seeds_that_are_done_in_both(tiny: World, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-"""Significance of the differences from the reference variant, over users and seeds (from ten seeds on, over seeds)."""
+"""Significance of differences from the reference variant, and between every two rows; over users and over seeds."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class PValues(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A group compared with its reference in one metric, over the seeds that are done in both."""
+    """Two groups compared in one metric, over the seeds that are done in both."""
 
     difference: float
     p: PValues
@@ -52,8 +52,8 @@ class Comparison:
 Comparisons = dict[tuple[int, Headline], Comparison]
 """By the index of the group and the metric."""
 Pairwise = dict[tuple[int, int, Headline], Comparison]
-"""By the indices of two groups and the metric: the first group less the second."""
-Key = TypeVar("Key", bound=Hashable)
+"""By the indices of two groups and the metric: the first group minus the second."""
+Key = TypeVar("Key", bound=tuple[Any, ...])
 
 
 def compare(results: Results) -> Comparisons:
@@ -61,29 +61,37 @@ def compare(results: Results) -> Comparisons:
 
     Groups with the same cells, as at a default value of a varied setting, are tested once and corrected for once.
     """
-    cells_of: dict[tuple[int, Headline], tuple[str, ...]] = {}
-    raw: dict[tuple[str, ...], tuple[float, PValues]] = {}
-    for number, group in enumerate(results.groups):
-        reference = results.reference(group)
-        if reference is None or not (seeds := common_seeds(group, reference)):
-            continue
-        for metric in results.spec.metrics:
-            cells = (metric, *(one.records[seed].key for one in (group, reference) for seed in seeds))
-            cells_of[number, metric] = cells
-            if cells not in raw:
-                raw[cells] = _test(results, group, reference, metric, seeds)
-    comparisons = _correct(raw)
-    return {key: comparisons[cells] for key, cells in cells_of.items()}
+    groups, metrics = list(enumerate(results.groups)), results.spec.metrics
+    references = {number: reference for number, group in groups if (reference := results.reference(group))}
+    pairs = {
+        (number, metric): (results.groups[number], references[number]) for number in references for metric in metrics
+    }
+    return _compare(results, pairs)
 
 
 def compare_pairs(results: Results) -> Pairwise:
     """Compare every two groups, in every metric of the specification. Holm's correction is for all of these tests."""
-    raw = {}
-    for (first, one), (second, other) in combinations(enumerate(results.groups), 2):
+    every = list(combinations(enumerate(results.groups), 2))
+    metrics = results.spec.metrics
+    return _compare(
+        results,
+        {(first, second, metric): (one, other) for (first, one), (second, other) in every for metric in metrics},
+    )
+
+
+def _compare(results: Results, pairs: Mapping[Key, tuple[Group, Group]]) -> dict[Key, Comparison]:
+    """Compare pairs of groups that have seeds in common; the metric is the last part of a key."""
+    cells_of: dict[Key, tuple[str, ...]] = {}
+    raw: dict[tuple[str, ...], tuple[float, PValues]] = {}
+    for key, (one, other) in pairs.items():
         if seeds := common_seeds(one, other):
-            for metric in results.spec.metrics:
-                raw[first, second, metric] = _test(results, one, other, metric, seeds)
-    return _correct(raw)
+            metric = key[-1]
+            cells = (metric, *(group.records[seed].key for group in (one, other) for seed in seeds))
+            cells_of[key] = cells
+            if cells not in raw:
+                raw[cells] = _test(results, one, other, metric, seeds)
+    comparisons = _correct(raw)
+    return {key: comparisons[cells] for key, cells in cells_of.items()}
 
 
 def _test(results: Results, one: Group, other: Group, metric: Headline, seeds: Sequence[int]) -> tuple[float, PValues]:
@@ -94,7 +102,7 @@ def _test(results: Results, one: Group, other: Group, metric: Headline, seeds: S
     return float(mine.mean() - theirs.mean()), PValues(difference_p(mine, theirs), by_user, across)
 
 
-def _correct(raw: Mapping[Key, tuple[float, PValues]]) -> dict[Key, Comparison]:
+def _correct(raw: Mapping[tuple[str, ...], tuple[float, PValues]]) -> dict[tuple[str, ...], Comparison]:
     """Return the comparisons with p-values that are corrected for each other."""
     kinds = [_corrected([getattr(p, kind) for _, p in raw.values()]) for kind in PValues._fields]
     corrected = dict(zip(raw, map(PValues, *kinds), strict=True))

@@ -9,7 +9,7 @@ from string import Template
 
 from clbr.errors import InputError
 from clbr.experiments.report import tables
-from clbr.experiments.report.comparisons import Comparisons, compare
+from clbr.experiments.report.comparisons import Comparisons, compare, compare_pairs
 from clbr.experiments.report.degrees import degrees
 from clbr.experiments.report.drawing import Drawn
 from clbr.experiments.report.embeddings import embeddings
@@ -39,14 +39,15 @@ class Report:
         self.grids = [tables.measured_table(results, self.comparisons)]
         if published := tables.published_table(results):
             self.grids.append(published)
-        self.pairs = tables.pairs_table(results)
+        self.pairwise = compare_pairs(results) if results.spec.pairs else {}
         self.cost = tables.cost_table(results)
         self.figures = _figures(results, self.comparisons, on_progress)
         self.curves = curves(results)
 
     def files(self, name: str) -> dict[str, bytes]:
         """Return the content of all files of the report, by file name."""
-        grids = [*self.grids, *([self.pairs] if self.pairs else []), self.cost]
+        pairs = tables.pairs_table(self.results, self.pairwise)
+        grids = [*self.grids, *([pairs] if pairs else []), self.cost]
         spec, drawn = self.results.spec, [*self.figures, *([self.curves] if self.curves else [])]
         heading = "".join(f"{text}\n\n" for text in (f"# {to_markdown(spec.title)}", to_markdown(spec.about)) if text)
         figures = [one.grid.markdown(f"{name}-{one.name}.svg") for one in drawn]
@@ -63,9 +64,10 @@ class Report:
     def page(self) -> str:
         """Return the HTML page, which needs no network and no scripts."""
         results, tests = self.results, tables.p_value_table(self.results, self.comparisons)
+        pairs = tables.pairs_table(results, self.pairwise)
         sections = {
             "results": ("Results", _table(self.grids[0]) + (_folded("Tests", _table(tests)) if tests else "")),
-            "pairs": ("Pair by pair", _table(self.pairs) if self.pairs else ""),
+            "pairs": ("Pair by pair", _table(pairs) if pairs else ""),
             "paper": ("Compared with the paper", "".join(map(_table, self.grids[1:]))),
             "figures": ("Figures", "".join(map(_figure, self.figures))),
             "training": ("Training", _figure(self.curves) if self.curves else ""),

@@ -1,4 +1,4 @@
-"""Tables of a report: measured metrics, p-values, comparison with the paper, cost; and the CSV file."""
+"""Tables of a report: measured metrics, p-values, pair by pair, comparison with the paper, cost; and the CSV file."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from clbr.experiments.report.comparisons import (
     SEEDS_TO_TEST,
     Comparison,
     Comparisons,
-    compare_pairs,
+    Pairwise,
     explain_marks,
 )
 from clbr.experiments.report.grid import Grid, Text, plain_rows
@@ -141,9 +141,8 @@ def _p_value(one: Comparison | None) -> Text:
     return Text(first + ("" if one.p.seeds is None else f" / {one.p.seeds:.2g}"), one.is_significant)
 
 
-def pairs_table(results: Results) -> Grid | None:
-    """Return the differences of each two groups with their p-values; None if the specification does not ask for it."""
-    pairwise = compare_pairs(results) if results.spec.pairs else {}
+def pairs_table(results: Results, pairwise: Pairwise, mark: str = "Bold") -> Grid | None:
+    """Return the differences of every two groups with their p-values; None if nothing was compared."""
     if not pairwise:
         return None
     rows = []
@@ -151,12 +150,15 @@ def pairs_table(results: Results) -> Grid | None:
         one, other = results.groups[first], results.groups[second]
         cells = [_difference(pairwise[first, second, metric]) for metric in results.spec.metrics]
         rows.append([*map(Text, [one.label, other.label, str(len(common_seeds(one, other)))]), *cells])
-    tested = max(one.tested for one in pairwise.values())
-    caption = (
-        f"{describe_test(results)}. Percent: the first less the second, over the seeds that are done in both, and the"
-        f" p-value over users and seeds after Holm's correction for {tested} comparisons. Bold: below {LEVEL}."
-    )
-    columns = ["", "less", "seeds", *(short(metric) for metric in results.spec.metrics)]
+    caption = f"{describe_test(results)}. Percent: the first minus the second, over the seeds that are done in both"
+    if tested := next(iter(pairwise.values())).tested:
+        caption += (
+            f"; in brackets the p-value over users and seeds, after Holm's correction for {tested} comparisons"
+            f" (more than in the table above make larger p-values). {mark}: below {LEVEL}."
+        )
+    else:
+        caption += ". With one seed nothing is tested."
+    columns = ["", "minus", "seeds", *(short(metric) for metric in results.spec.metrics)]
     return Grid("Pair by pair", caption, columns, rows, 2)
 
 
