@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,10 @@ from pool_tasks import die, die_once, double, never_stop, raise_input_error, rea
 from typed import Run
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
+
+
+OPEN_RAY = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+"""The environment of a cluster that asks for no token."""
 
 
 @pytest.fixture(scope="module")
@@ -206,24 +210,35 @@ def test_lists_of_everyone_cannot_be_made_through_a_ray_client(run: Run, artifac
 @pytest.mark.slow
 def test_a_cluster_that_is_there_already_is_used_and_left_running(shop: Path, tmp_path: Path) -> None:
     """By its address and through its client server, in processes of their own: this one uses another Ray."""
-    ray = [sys.executable, "-m", "ray.scripts.scripts"]
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    ports = ["--port=26379", "--ray-client-server-port=26380"]
-    quiet = {"env": environment, "check": True, "capture_output": True}
-    subprocess.run([*ray, "start", "--head", *ports, "--num-cpus=2", "--include-dashboard=false"], **quiet)  # type: ignore[call-overload]
-    try:
-        (tmp_path / "spec.toml").write_text(
-            'title = "a"\nabout = "b"\nmodels = ["crosscbr"]\nseeds = 2\n[variants.original]\nsettings = {epochs = 1}\n'
-        )
+    (tmp_path / "spec.toml").write_text(
+        'title = "a"\nabout = "b"\nmodels = ["crosscbr"]\nseeds = 2\n[variants.original]\nsettings = {epochs = 1}\n'
+    )
+    with cluster(tmp_path, 26379, "--ray-client-server-port=26380"):
+        wait_until(lambda: is_open(26380))
         found = []
         for on in ("local", "127.0.0.1:26379", "ray://127.0.0.1:26380"):
             words = ["experiment", "run", "spec.toml", "--data", str(shop), "--out", on.replace("/", ""), "--on", on]
-            subprocess.run([sys.executable, "-m", "clbr", *words], cwd=tmp_path, **quiet)  # type: ignore[call-overload]
+            command = [sys.executable, "-m", "clbr", *words]
+            done = subprocess.run(command, cwd=tmp_path, env=OPEN_RAY, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
             records = sorted((tmp_path / on.replace("/", "") / "cells").glob("*.json"))
             found.append([json.loads(path.read_text())["test"] for path in records])
-        assert len(found[0]) == 2 and found[0] == found[1] == found[2]
+        assert is_open(26379)
+    assert len(found[0]) == 2 and found[0] == found[1] == found[2]
+
+
+@contextmanager
+def cluster(folder: Path, port: int, *options: str) -> Iterator[None]:
+    """A Ray cluster on this machine that belongs to no test process. At the end it is killed, and no other Ray is."""
+    words = ["start", "--head", "--block", f"--port={port}", "--num-cpus=2", "--include-dashboard=false", *options]
+    command = [sys.executable, "-m", "ray.scripts.scripts", *words]
+    running = subprocess.Popen(command, env=OPEN_RAY, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_until(lambda: is_open(port))
+        yield
     finally:
-        subprocess.run([*ray, "stop", "--force"], env=environment, check=False, capture_output=True)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
 
 
 def test_an_artifact_and_data_with_a_url_are_copied_once(
@@ -325,23 +340,16 @@ def test_a_cluster_that_is_lost_ends_the_command_with_one_message() -> None:
 
 @pytest.mark.slow
 def test_an_experiment_whose_cluster_is_killed_ends_with_the_message_and_is_resumed(shop: Path, tmp_path: Path) -> None:
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    start = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--port=27379", "--num-cpus=2"]
-    quiet = {"env": environment, "cwd": tmp_path, "stdout": subprocess.DEVNULL}
-    cluster = subprocess.Popen([*start, "--include-dashboard=false"], **quiet, start_new_session=True)  # type: ignore[call-overload]
-    try:
-        wait_until(lambda: is_open(27379))
-        (tmp_path / "spec.toml").write_text(
-            'title = "a"\nmodels = ["crosscbr"]\nseeds = 1\n'
-            "[variants.original]\nsettings = {epochs = 150, patience = 150}\n"
-        )
-        words = ["experiment", "run", "spec.toml", "--data", str(shop), "--out", "cells", "--on"]
-        command = [sys.executable, "-m", "clbr", *words]
+    quiet = {"env": OPEN_RAY, "cwd": tmp_path, "stdout": subprocess.DEVNULL}
+    (tmp_path / "spec.toml").write_text(
+        'title = "a"\nmodels = ["crosscbr"]\nseeds = 1\n'
+        "[variants.original]\nsettings = {epochs = 150, patience = 150}\n"
+    )
+    words = ["experiment", "run", "spec.toml", "--data", str(shop), "--out", "cells", "--on"]
+    command = [sys.executable, "-m", "clbr", *words]
+    with cluster(tmp_path, 27379):
         running = subprocess.Popen([*command, "127.0.0.1:27379"], **quiet, stderr=subprocess.PIPE, text=True)  # type: ignore[call-overload]
         wait_until(lambda: any((tmp_path / "cells").glob("runs/*/metrics.jsonl")))
-    finally:
-        os.killpg(cluster.pid, signal.SIGKILL)
-        cluster.wait()
     _, err = running.communicate(timeout=120)
     assert running.returncode == 2
     assert [line for line in err.splitlines() if "error" in line] == [
