@@ -91,6 +91,27 @@ def test_a_report_is_printed_and_written_and_identical_every_time(run: Run, made
     assert snapshot(made / "elsewhere" / "deep")["s.csv"] == first["s.csv"]
 
 
+def test_pairs_are_shown_everywhere_if_the_specification_asks_for_them(run: Run, made: Path, tiny: World) -> None:
+    plain = (
+        'title = "P"\nmodels = ["lightgcn"]\nseeds = 2\n[variants.original]\n[variants.b]\nsettings = {layers = 3}\n'
+    )
+    (made / "s.toml").write_text(f"pairs = true\n{plain}")
+    data, cells = tiny.dataset, made / "cells" / "tiny"
+    variant_cells = expand(read_spec(made / "s.toml"), "x", data.fingerprint, "tiny", data)
+    fill(cells, data, variant_cells, lambda one: 0.4 if one.variant == "original" else 0.3)
+    code, out, err = run(*WORDS)
+    assert (code, err) == (0, "")
+    caption = "after Holm's correction for 4 comparisons"
+    texts = [out, *((cells / "reports" / "s" / f"s.{kind}").read_text() for kind in ("md", "tex"))]
+    assert all("Pair by pair" in text and caption in text for text in texts)
+    assert "Star: below 0.05" in out and "Bold: below 0.05" in texts[1]
+    page = (cells / "reports" / "s" / "s.html").read_text()
+    assert '<section id="pairs">' in page and "Holm&#x27;s correction for 4 comparisons" in page
+    (made / "s.toml").write_text(plain)
+    assert "Pair by pair" not in run(*WORDS)[1]
+    assert '<section id="pairs">' not in (cells / "reports" / "s" / "s.html").read_text()
+
+
 def test_each_specification_with_a_finished_cell_has_a_report(run: Run, made: Path) -> None:
     (made / "t.toml").write_text((made / "s.toml").read_text())
     (made / "later.toml").write_text(LATER)

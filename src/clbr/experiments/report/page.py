@@ -40,14 +40,15 @@ class Report:
         if published := tables.published_table(results):
             self.grids.append(published)
         self.pairwise = compare_pairs(results) if results.spec.pairs else {}
+        pairs = tables.pairs_table(results, self.pairwise)
+        self.pairs = [pairs] if pairs else []
         self.cost = tables.cost_table(results)
         self.figures = _figures(results, self.comparisons, on_progress)
         self.curves = curves(results)
 
     def files(self, name: str) -> dict[str, bytes]:
         """Return the content of all files of the report, by file name."""
-        pairs = tables.pairs_table(self.results, self.pairwise)
-        grids = [*self.grids, *([pairs] if pairs else []), self.cost]
+        grids = [*self.grids, *self.pairs, self.cost]
         spec, drawn = self.results.spec, [*self.figures, *([self.curves] if self.curves else [])]
         heading = "".join(f"{text}\n\n" for text in (f"# {to_markdown(spec.title)}", to_markdown(spec.about)) if text)
         figures = [one.grid.markdown(f"{name}-{one.name}.svg") for one in drawn]
@@ -64,10 +65,9 @@ class Report:
     def page(self) -> str:
         """Return the HTML page, which needs no network and no scripts."""
         results, tests = self.results, tables.p_value_table(self.results, self.comparisons)
-        pairs = tables.pairs_table(results, self.pairwise)
         sections = {
             "results": ("Results", _table(self.grids[0]) + (_folded("Tests", _table(tests)) if tests else "")),
-            "pairs": ("Pair by pair", _table(pairs) if pairs else ""),
+            "pairs": ("Pair by pair", "".join(map(_table, self.pairs))),
             "paper": ("Compared with the paper", "".join(map(_table, self.grids[1:]))),
             "figures": ("Figures", "".join(map(_figure, self.figures))),
             "training": ("Training", _figure(self.curves) if self.curves else ""),
