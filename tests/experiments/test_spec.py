@@ -111,3 +111,8 @@ def test_a_path_that_is_not_a_specification_is_an_error(tmp_path: Path) -> None:
         read_spec(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         read_spec(tmp_path / "s.toml")
+
+
+def test_the_path_of_a_preset_file_starts_at_the_specification_and_has_no_detour() -> None:
+    preset = read_spec(ROOT / "experiments" / "best.toml").variants["bpr"].preset
+    assert preset == str(ROOT / "results" / "studies" / "objectives" / "{model}-bpr.toml")
