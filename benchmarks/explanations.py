@@ -20,7 +20,8 @@ import numpy as np
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
 from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.explain import HistoryEdge, Order, by_influence, explain, history_edits
+from clbr.inference.edit_search import HistoryEdge
+from clbr.inference.explain import Order, by_influence, explain, history_edits
 from clbr.inference.whatif import State, edited_state, factual_state
 from clbr.training.runtime import use_threads
 

@@ -8,9 +8,9 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
     bundles-added, bundles-dropped   two bundles of another user, or of the user's own
     swaps                            three items of a bundle, replaced by items of another bundle
 
-With --compare other ways to answer are measured as well: with all parameters fixed; with the edited user's own vector
-refitted (clbr/inference/own_vectors.py moves it by one step after edits of choices), or moved after edits of items,
-too; and the mean of the other seeds' answers.
+Scores are compared as they are served, with the vectors of cold-start nodes filled in. With --compare other ways to
+answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
+(clbr/inference/own_vectors.py), or refitted; and the mean of the other seeds' answers.
 
 With --world the true change is known as well: of the bundles that enter a user's first 20, the share that the user would
 truly choose (the true first 20 of bundles that the user does not have, and those of validation and test), and the share
@@ -41,7 +41,7 @@ from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.export import run_artifact
 from clbr.inference.own_vectors import RIDGE, ChoiceLoss, move_own_vectors
-from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, score_changes, whatif_changes
+from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, score_changes, served, whatif_changes
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Encoder, VectorScorer
 from clbr.models.embeddings import Embeddings
@@ -50,16 +50,15 @@ from clbr.simulation.parameters import world_config
 from clbr.simulation.world import World
 from clbr.training.config import compose, defaults_by_data
 from clbr.training.run import resume, start
-from clbr.training.run_folder import best_scorer
 from clbr.training.runtime import use_threads
 
 K = 20
 
 
-def train_scorer(
+def train_artifact(
     folder: Path, data: Path, dataset: BundleDataset, options: argparse.Namespace, seed: int
-) -> VectorScorer:
-    """Train a run, or resume it; return its scorer."""
+) -> Artifact:
+    """Train a run, or resume it; return its artifact."""
     by_data = defaults_by_data(options.model, dataset)
     config = compose(
         str(data.resolve()),
@@ -71,9 +70,7 @@ def train_scorer(
         paradigm=options.paradigm,
     )
     resume(folder) if (folder / "config.toml").exists() else start(folder, config, dataset)
-    scorer = best_scorer(folder, dataset)
-    assert isinstance(scorer, VectorScorer)
-    return scorer
+    return run_artifact(folder, dataset)
 
 
 def main() -> None:
@@ -92,24 +89,22 @@ def main() -> None:
     use_threads(options.threads)
     dataset = load(options.data)
     print(f"{options.model}, {options.paradigm}, {dataset.name}")
-    artifacts, before = [], []
+    artifacts = []
     for seed in range(1 if options.world else options.seeds):
         run = options.out / f"{dataset.name}-{options.model}-{options.paradigm}-{seed}"
-        before.append(train_scorer(run, options.data, dataset, options, seed))
-        artifacts.append(run_artifact(run, dataset))
+        artifacts.append(train_artifact(run, options.data, dataset, options, seed))
     if options.world:
         origin = SimulateConfig.from_toml(options.data / ORIGIN)
         world = draw(world_config(origin.like, origin.scale, origin.variant), origin.seed)
         compare_with_truth(artifacts[0], world, dataset)
         return
     for kind in options.edits.split(","):
-        compare_with_retraining(kind, artifacts, before, dataset, options)
+        compare_with_retraining(kind, artifacts, dataset, options)
 
 
 def compare_with_retraining(
     kind: EditKind,
     artifacts: list[Artifact],
-    before: list[VectorScorer],
     dataset: BundleDataset,
     options: argparse.Namespace,
 ) -> None:
@@ -119,10 +114,10 @@ def compare_with_retraining(
     data = options.out / edited.name
     if not data.exists():
         save(edited, data)
-    answers, retrained = [], []
+    answers, retrained, before = [], [], [served(artifact) for artifact in artifacts]
     for seed, (artifact, plain) in enumerate(zip(artifacts, before, strict=True)):
         run = options.out / f"{edited.name}-{options.model}-{options.paradigm}-{seed}"
-        after = train_scorer(run, data, edited, options, seed)
+        after = served(train_artifact(run, data, edited, options, seed))
         answers.append({"answers": whatif_changes(kind, nodes, artifact, edits)})
         if options.compare:
             answers[-1] |= other_answers(kind, nodes, artifact, edits)
@@ -150,22 +145,20 @@ def spread(changes: Changes) -> str:
 
 
 def other_answers(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edits: EdgeEdits) -> dict[str, Changes]:
-    """Return the changes of scores with all parameters fixed, and with the users' own vectors refitted."""
+    """Return the changes of scores with all parameters fixed, and with the users' own vectors moved, or refitted."""
     model = artifact.model
     assert isinstance(model, Encoder)
     before, graph = factual_state(artifact), edits.apply(artifact.graph)
     fixed = encode_filled(model, graph)
     found = {"all parameters fixed": fixed}
     if model.own_vectors() and kind != "swaps":
-        users = nodes.tolist()
+        users, state = nodes.tolist(), (before.graph, before.embeddings)
+        found["own vectors moved alone"] = move_own_vectors(model, users, state, (graph, fixed))
         found["own vectors refitted"] = refit(model, graph, fixed, users)
-        if kind.startswith("items"):
-            found["own vectors moved"] = move_own_vectors(
-                model, users, (before.graph, before.embeddings), (graph, fixed)
-            )
-    first = VectorScorer(before.users[:-1], before.bundles[:-1])
     return {
-        name: score_changes(kind, nodes, first, VectorScorer(after.joined("users")[:-1], after.joined("bundles")[:-1]))
+        name: score_changes(
+            kind, nodes, served(artifact), VectorScorer(after.joined("users")[:-1], after.joined("bundles")[:-1])
+        )
         for name, after in found.items()
     }
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from clbr import EdgeEdits, InputError, Recommender
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
-from clbr.inference.explain import HANDFUL, HistoryEdge, by_influence, explain, rival_of
+from clbr.inference.edit_search import HANDFUL, HistoryEdge
+from clbr.inference.explain import by_influence, explain, rival_of
 from clbr.inference.subset_search import greedy_subset, smallest_subset
 from clbr.inference.whatif import State, edited_state, factual_state
 

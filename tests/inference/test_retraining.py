@@ -10,10 +10,11 @@ from scipy.stats import spearmanr
 import clbr
 from clbr import BundleDataset, InputError, Recommender, World
 from clbr.data.pairs import neighbours
-from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, measure_whatif
+from clbr.inference.export import run_artifact
+from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, measure_whatif, served
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.training.run import start
-from clbr.training.run_folder import best_scorer, read_config
+from clbr.training.run_folder import read_config
 
 
 @pytest.mark.parametrize("kind", list(SIZES))
@@ -54,7 +55,7 @@ def agreement_by_hand(dataset: BundleDataset, recommender: Recommender, space: P
     def scores(data: BundleDataset, seed: int) -> np.ndarray:
         folder = space / f"{seed}-{data is edited}"
         start(folder, config.model_copy(update={"seed": seed}), data)
-        return best_scorer(folder, data).scores(torch.from_numpy(nodes)).numpy()
+        return served(run_artifact(folder, data)).scores(torch.from_numpy(nodes)).numpy()
 
     retrained = [scores(edited, seed) - scores(dataset, seed) for seed in (1, 2, 3)]
     states = edited_state(recommender.artifact, edits), factual_state(recommender.artifact)
@@ -84,4 +85,4 @@ def test_an_export_measures_it_and_the_card_and_the_answers_quote_it(tiny: World
 def test_two_seeds_are_not_enough(tiny: World, tmp_path: Path) -> None:
     recommender = clbr.fit(tiny.dataset, "lightgcn", progress=False, epochs=1, out=tmp_path / "run")
     with pytest.raises(InputError, match="needs 3 seeds or more"):
-        measure_whatif(recommender.artifact, read_config(tmp_path / "run"), tiny.dataset, 2)
+        measure_whatif(recommender.artifact, read_config(tmp_path / "run"), tiny.dataset, 2, run_artifact)

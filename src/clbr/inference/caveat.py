@@ -17,14 +17,16 @@ def whatif_caveat(model: str, settings: dict[str, Any], agreement: Mapping[str, 
             "For this recommender, the changes of scores correlate with what retraining changes on average: "
             f"{', '.join(figures)}."
         )
-    moved = " (except the own vector of a user whose bundles are edited)" if _moves_own_vectors(model, settings) else ""
-    return (
-        f"The trained parameters stay fixed{moved}: this is what the model computes from the edited data, not what a "
-        f"model retrained on it would. {measured}"
-    )
+    trained = "stay fixed: this is what the model computes from the edited data, not what a model retrained on it would"
+    if _parameters_follow(model, settings):
+        trained = (
+            "follow the edits by one step: this is what retraining would change to first order, not what a model "
+            "retrained on the edited data computes"
+        )
+    return f"The trained parameters {trained}. {measured}"
 
 
-def _moves_own_vectors(model: str, settings: dict[str, Any]) -> bool:
-    """Whether edits of a user's bundles move the user's own vector (own_vectors.py)."""
+def _parameters_follow(model: str, settings: dict[str, Any]) -> bool:
+    """Whether the parameters follow the edits (influence.py)."""
     built = build_model(model, settings, 1, 1, 1)
     return isinstance(built, Encoder) and built.own_vectors() is not None

@@ -1,27 +1,25 @@
 """Explanations: the smallest edits that take a bundle out of a user's list, or bring it in.
 
 Candidates are ordered by their first-order influence on the margin: the bundle's score less that of the bundle at the
-edge of the list. Every answer is then verified by a what-if with its edits.
+edge of the list. edit_search.py finds the fewest that are enough.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from clbr.config import whole_number
-from clbr.data.pairs import SIDES, Pairs, Relation, neighbours
+from clbr.data.pairs import Pairs, Relation, neighbours
 from clbr.errors import InputError, UnsupportedError
 from clbr.graph.edits import EdgeEdits
-from clbr.inference.answers import Attempt, Evidence, Explanation, Question, Swap
+from clbr.inference.answers import Explanation
 from clbr.inference.artifact import Artifact
+from clbr.inference.edit_search import Case, HistoryEdge, ItemSwap, search_edits
 from clbr.inference.item_effects import item_effects
 from clbr.inference.reencoder import Reencoder
-from clbr.inference.stopping import check_stop
-from clbr.inference.subset_search import greedy_subset, smallest_subset
 from clbr.inference.whatif import State, factual_state, list_length
 from clbr.models.base import Encoder
 from clbr.models.cold import COLD_LEVEL
@@ -31,49 +29,8 @@ BUDGET = 100
 """Sets of edits that are tried at most."""
 CANDIDATES = 256
 """Possible additions that are considered: the most promising ones."""
-HANDFUL = 5
-"""A bundle that more edits than this would have to bring in is out of reach."""
-POOL = 16
-"""Edits that the first step of the greedy search compares; each later step compares half as many."""
-RESERVED = 2 + 2 * POOL - 1
-"""Tries of the budget, a third at most: for the numbers of edits that doubling leaves out (3, 5), and to be greedy."""
-
-
-class HistoryEdge(NamedTuple):
-    """An item ("ui") or a bundle ("ub") of a user's history."""
-
-    relation: Relation
-    node: int
-
-
-class ItemSwap(NamedTuple):
-    """An item of a bundle, and the item that replaces it."""
-
-    old: int
-    new: int
-
-
-Edit = TypeVar("Edit", HistoryEdge, ItemSwap)
 Order = Callable[[State, int, int, int, Sequence[HistoryEdge]], list[HistoryEdge]]
 """Orders candidates by promise for (state, user, bundle, k)."""
-
-
-class Case(NamedTuple):
-    """A question: a bundle in a user's list, as it stands."""
-
-    state: State
-    encoder: Reencoder
-    user: int
-    bundle: int
-    k: int
-    rank: int
-    budget: int
-
-    def rank_after(self, edits: EdgeEdits) -> int:
-        """The bundle's rank in the user's list after edits."""
-        check_stop()
-        graph, scores = self.encoder.user_scores(edits, self.user)
-        return replace(self.state, graph=graph).rank_in(scores, self.user, self.bundle)
 
 
 def explain(
@@ -118,12 +75,12 @@ def _why(case: Case, order: Order) -> Explanation:
         for node in neighbours(edges.pairs, case.user)
     ]
     ordered = order(case.state, case.user, case.bundle, case.k, history)
-    return _search(case, "why", ordered, lambda chosen: history_edits(case.user, drop=chosen))
+    return search_edits(case, "why", ordered, lambda chosen: history_edits(case.user, drop=chosen))
 
 
 def _additions(case: Case, order: Order) -> Explanation:
     ordered = order(case.state, case.user, case.bundle, case.k, _candidates(case))[:CANDIDATES]
-    return _search(case, "history", ordered, lambda chosen: history_edits(case.user, add=chosen))
+    return search_edits(case, "history", ordered, lambda chosen: history_edits(case.user, add=chosen))
 
 
 def _candidates(case: Case) -> list[HistoryEdge]:
@@ -162,7 +119,7 @@ def _swaps(case: Case) -> Explanation:
     fit[inside] = -torch.inf
     coming = fit.topk(min(len(leaving), len(fit) - len(inside))).indices.numpy()
     swaps = [ItemSwap(int(old), int(new)) for old, new in zip(leaving, coming, strict=False)]
-    return _search(case, "contents", swaps, lambda chosen: _swap_edits(case.bundle, chosen))
+    return search_edits(case, "contents", swaps, lambda chosen: _swap_edits(case.bundle, chosen))
 
 
 def by_influence(state: State, user: int, bundle: int, k: int, candidates: Sequence[HistoryEdge]) -> list[HistoryEdge]:
@@ -199,79 +156,6 @@ def rival_of(state: State, user: int, bundle: int, k: int) -> int:
 
 def _gradient(level: Level, bundle: int, rival: int) -> Tensor:
     return level.bundles[bundle] - level.bundles[rival]
-
-
-def _search(
-    case: Case, question: Question, ordered: Sequence[Edit], edits_of: Callable[[Sequence[Edit]], EdgeEdits]
-) -> Explanation:
-    """The answer: the smallest edits found, or how near a handful of the most promising ones comes."""
-    ranks: dict[frozenset[Edit], int] = {}
-
-    def rank(chosen: Iterable[Edit]) -> int:
-        edits = frozenset(chosen)
-        if edits not in ranks:
-            ranks[edits] = case.rank_after(edits_of([edit for edit in ordered if edit in edits]))
-        return ranks[edits]
-
-    def is_enough(chosen: Sequence[Edit]) -> bool:
-        return (rank(chosen) > case.k) == (question == "why")
-
-    budget = case.budget if question == "why" else max(1, case.budget - min(RESERVED, case.budget // 3))
-    found = smallest_subset(ordered, is_enough, budget)
-    chosen, out_of_reach = found.chosen or [], False
-    if question != "why" and len(ordered) and not 0 < len(chosen) <= HANDFUL:
-        for size in range(1, 1 + min(HANDFUL, len(ordered))):
-            if len(ranks) < case.budget:
-                rank(ordered[:size])
-        pool = ordered[: min(POOL, (case.budget - len(ranks) + 1) // 2)]
-        handful = greedy_subset(pool, rank, lambda rank: rank <= case.k, HANDFUL)
-        chosen = handful or chosen
-        out_of_reach = handful is None and len(pool) == min(POOL, len(ordered))
-    return Explanation(
-        question=question,
-        user=case.state.artifact.node("user", case.user),
-        bundle=case.state.artifact.node("bundle", case.bundle),
-        k=case.k,
-        rank=case.rank,
-        found=len(chosen) > 0,
-        out_of_budget=not chosen and found.tried >= budget,
-        out_of_reach=out_of_reach,
-        rank_after=rank(chosen) if chosen else None,
-        tried=len(ranks),
-        evidence=_evidence(case, chosen),
-        swaps=_named_swaps(case, chosen),
-        nearest=_nearest(case, ordered, ranks) if not 0 < len(chosen) <= HANDFUL and question != "why" else [],
-        caveat=case.state.artifact.caveat,
-    )
-
-
-def _nearest(case: Case, ordered: Sequence[Edit], ranks: Mapping[frozenset[Edit], int]) -> list[Attempt]:
-    """The best rank that was reached with 1, 2, ... edits up to a handful, where one more edit comes nearer."""
-    found: list[Attempt] = []
-    for size in range(1, HANDFUL + 1):
-        if not (tried := [chosen for chosen in ranks if len(chosen) == size]):
-            continue
-        best = min(tried, key=lambda chosen: ranks[chosen])
-        if ranks[best] < (found[-1].rank if found else case.rank):
-            edits = [edit for edit in ordered if edit in best]
-            evidence, swaps = _evidence(case, edits), _named_swaps(case, edits)
-            found.append(Attempt(edits=size, rank=ranks[best], evidence=evidence, swaps=swaps))
-    return found
-
-
-def _evidence(case: Case, edits: Sequence[HistoryEdge | ItemSwap]) -> list[Evidence]:
-    found: list[Evidence] = []
-    for edge in edits:
-        if isinstance(edge, HistoryEdge):
-            kind = SIDES[edge.relation][1]
-            node: dict[str, Any] = case.state.artifact.node(kind, edge.node).model_dump()
-            found.append(Evidence(kind=kind, **node))
-    return found
-
-
-def _named_swaps(case: Case, edits: Sequence[HistoryEdge | ItemSwap]) -> list[Swap]:
-    named = case.state.artifact.node
-    return [Swap(old=named("item", s.old), new=named("item", s.new)) for s in edits if isinstance(s, ItemSwap)]
 
 
 def history_edits(user: int, *, add: Sequence[HistoryEdge] = (), drop: Sequence[HistoryEdge] = ()) -> EdgeEdits:

@@ -69,7 +69,9 @@ def export(
     artifact = make_artifact(best_model(run, dataset), config, dataset, _best_number(run, config))
     measured: dict[str, Agreement] | None = None
     if measure_whatif:
-        measured = retraining.measure_whatif(artifact, config, dataset, measure_whatif, on_progress=on_progress)
+        measured = retraining.measure_whatif(
+            artifact, config, dataset, measure_whatif, run_artifact, on_progress=on_progress
+        )
     save_artifact(artifact, out, dataset, force=force, whatif_agreement=measured)
     if vectors is not None:
         save_vectors(artifact, as_path(vectors, "vectors"), force=force)

@@ -25,7 +25,6 @@ from clbr.models.registry import find_model
 from clbr.rng import generator
 from clbr.training.config import RunConfig
 from clbr.training.run import start
-from clbr.training.run_folder import best_scorer
 
 EditKind = Literal["items-added", "items-dropped", "bundles-added", "bundles-dropped", "swaps"]
 SIZES: dict[EditKind, int] = {
@@ -53,13 +52,15 @@ def measure_whatif(
     config: RunConfig,
     dataset: BundleDataset,
     seeds: int,
+    open_run: Callable[[Path, BundleDataset], Artifact],
     kinds: Iterable[EditKind] | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Agreement]:
     """The agreement of an artifact's answers with retraining, by kind of edits.
 
     For each of `seeds` other seeds a model is trained on the data, and one on the data of each kind of edits, with the
-    settings of the run: `seeds` times (1 + kinds) trainings. `on_progress` gets the number of finished ones.
+    settings of the run: `seeds` times (1 + kinds) trainings. `open_run` makes the artifact of a finished one, as scores
+    are compared as they are served. `on_progress` gets the number of finished trainings.
     """
     artifact.require_whatif()
     if seeds < MIN_SEEDS:
@@ -74,11 +75,9 @@ def measure_whatif(
             nonlocal done
             folder = Path(space) / str(done)
             start(folder, config.model_copy(update={"seed": seed}), data)
-            scorer = best_scorer(folder, data)
-            assert isinstance(scorer, VectorScorer)  # a model with what-if has vectors
             done += 1
             on_progress(done)
-            return scorer
+            return served(open_run(folder, data))
 
         others = [config.seed + 1 + one for one in range(seeds)]
         plain = [train(dataset, seed) for seed in others]
@@ -141,9 +140,14 @@ def edit_dataset(dataset: BundleDataset, edits: EdgeEdits) -> BundleDataset:
 
 def whatif_changes(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edits: EdgeEdits) -> Changes:
     """The changes of scores that what-if predicts, without the unseen user and bundle."""
-    states = factual_state(artifact), edited_state(artifact, edits)
-    before, after = (VectorScorer(state.users[:-1], state.bundles[:-1]) for state in states)
-    return score_changes(kind, nodes, before, after)
+    after = edited_state(artifact, edits)
+    return score_changes(kind, nodes, served(artifact), VectorScorer(after.users[:-1], after.bundles[:-1]))
+
+
+def served(artifact: Artifact) -> VectorScorer:
+    """The scores of a recommender, without the unseen user and bundle: those of cold-start nodes are filled in."""
+    state = factual_state(artifact)
+    return VectorScorer(state.users[:-1], state.bundles[:-1])
 
 
 def score_changes(kind: EditKind, nodes: NDArray[np.int64], before: VectorScorer, after: VectorScorer) -> Changes:

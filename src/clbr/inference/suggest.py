@@ -16,7 +16,7 @@ from clbr.data.pairs import neighbours
 from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
-from clbr.inference.explain import ItemSwap
+from clbr.inference.edit_search import ItemSwap
 from clbr.inference.item_effects import item_effects
 from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, list_length
 from clbr.models.base import Encoder

@@ -1,7 +1,7 @@
 """What if a user's history were different? Edits of the data in, the user's list before and after out.
 
-The edited graph is propagated anew, so the answer is exact for the trained parameters. They stay as they are, except
-the own vector of a user whose choices are edited (own_vectors.py).
+The edited graph is propagated anew. If the model names its own vectors, the trained parameters follow the edits as they
+would in retraining, to first order (influence.py, own_vectors.py); otherwise they stay fixed.
 """
 
 from collections import Counter
@@ -24,6 +24,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
+from clbr.inference.influence import Competition, follow_edits
 from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.stopping import check_stop
 from clbr.models.base import Encoder
@@ -56,6 +57,12 @@ class State:
     def bundles(self) -> Tensor:
         """Bundle vectors, all levels joined."""
         return self.embeddings.joined("bundles")
+
+    @cached_property
+    def competition(self) -> Competition:
+        """What bundles compete with in the training loss."""
+        assert isinstance(self.artifact.model, Encoder)
+        return Competition.of(self.artifact.model, self.graph)
 
     def scores(self, user: int) -> Tensor:
         """Scores of all bundles, the unseen one included."""
@@ -123,14 +130,15 @@ def factual_state(artifact: Artifact) -> State:
 
 
 def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
-    """The edited graph and the model's vectors on it, those of users with edited choices moved (own_vectors.py)."""
+    """The edited graph and the model's vectors on it, with parameters that follow the edits."""
     artifact.require_whatif()
     check_stop()
     assert isinstance(artifact.model, Encoder)
-    graph, model = edits.apply(artifact.graph), artifact.model
-    before, after = (artifact.graph, artifact.embeddings), (graph, encode_filled(model, graph))
-    users = moved_users(model, edits, artifact.graph, graph)
-    return State(artifact, graph, move_own_vectors(model, users, before, after))
+    before, after, state = artifact.graph, edits.apply(artifact.graph), factual_state(artifact)
+    model = follow_edits(artifact.model, edits, before, after, lambda: state.competition)
+    moved = moved_users(model, edits, before, after)
+    new = move_own_vectors(model, moved, (before, artifact.embeddings), (after, encode_filled(model, after)))
+    return State(artifact, after, new)
 
 
 def whatif(

@@ -230,7 +230,8 @@ class Encoder(Model):
     def own_vectors(self) -> OwnVectors | None:
         """Return the users' own vectors if they are a term of their vectors on some levels; None otherwise.
 
-        Only for a softmax objective: what-if then moves the own vector of a user whose choices are edited.
+        Only for a softmax objective: what-if then lets the parameters follow the edits, and moves the own vector of a
+        user whose choices are edited by a step of its own (clbr/inference/influence.py, own_vectors.py).
         """
         return None
 
