@@ -25,11 +25,10 @@ from clbr.data.pairs import neighbours
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.artifact import Artifact
 from clbr.inference.explain import explain
-from clbr.inference.export import run_artifact
 from clbr.inference.retraining import edit_dataset
 from clbr.inference.whatif import factual_state
 from clbr.training.runtime import use_threads
-from retraining import train_scorer
+from retraining import train_artifact
 
 K = 20
 Case = tuple[int, int, EdgeEdits]
@@ -114,12 +113,8 @@ def main() -> None:
             data = options.out / edited.name
             if not data.exists():
                 save(edited, data)
-        artifacts = []
-        for seed in range(options.seeds):
-            run = options.out / f"{edited.name}-{options.model}-original-{seed}"
-            train_scorer(run, data, edited, options, seed)
-            artifacts.append(run_artifact(run, edited))
-        return artifacts
+        names = [f"{edited.name}-{options.model}-original-{seed}" for seed in range(options.seeds)]
+        return [train_artifact(options.out / one, data, edited, options, seed) for seed, one in enumerate(names)]
 
     plain = retrain("nothing", EdgeEdits())
     cases, asked = find_cases(plain[0], options.cases)

@@ -49,6 +49,17 @@ def test_each_level_is_as_computed_by_hand() -> None:
     close(levels["contents"].users, [[0.0, 2.0]])  # the mean of the user's items
 
 
+def test_without_vectors_of_their_own_users_are_what_they_chose() -> None:
+    made = model(user_vectors=False)
+    levels = made.encode(graph()).levels
+    close(levels["item"].users, [[0.0, 1.0]])  # item 0's direction
+    close(levels["item"].items, [[0.0, 1.0], [3.0, 0.0]])  # type: ignore[arg-type]
+    close(levels["bundle"].users, [[0.0, 1.0]])  # bundle 0's direction
+    close(levels["bundle"].bundles, [[0.0, 2.0], [1.0, 1.0]])
+    close(levels["contents"].users, [[0.0, 2.0]])  # as ever: the mean of the user's items
+    assert made.own_vectors() is None
+
+
 def test_the_contents_level_can_be_left_out() -> None:
     assert list(model(contents_level=False).encode(graph()).levels) == ["item", "bundle"]
 

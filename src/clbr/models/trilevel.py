@@ -36,6 +36,7 @@ class TriLevelConfig(EncoderConfig):
     objective: Objective = Field("softmax", description="bpr, softmax or slk")
     layers: int = Field(1, ge=1, description="number of propagation layers on each level")
     contents_level: bool = Field(True, description="whether there is a contents level")
+    user_vectors: bool = Field(True, description="whether users have vectors of their own besides those of their choices")
     fusion: Literal["late", "early"] = Field("late", description="add the levels' scores, or the levels' user vectors")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
@@ -94,7 +95,8 @@ class TriLevel(Encoder):
 
     def own_vectors(self) -> OwnVectors | None:
         """Return the users' vectors, a term on two levels; early fusion would mix them into all three."""
-        if self.config.objective != "softmax" or self.config.fusion != "late":
+        config = self.config
+        if config.objective != "softmax" or config.fusion != "late" or not config.user_vectors:
             return None
         return OwnVectors(self.users, ("item", "bundle"))
 
@@ -106,9 +108,9 @@ class TriLevel(Encoder):
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Propagate over each graph."""
-        layers = self.config.layers
-        users, items = propagate(graph.ui, self.users, self.items, layers)  # (U, d), (I, d)
-        choosers, bundles = propagate(graph.ub, self.users, self.bundles, layers)  # (U, d), (B, d)
+        layers, own = self.config.layers, self.users if self.config.user_vectors else 0 * self.users
+        users, items = propagate(graph.ui, own, self.items, layers)  # (U, d), (I, d)
+        choosers, bundles = propagate(graph.ub, own, self.bundles, layers)  # (U, d), (B, d)
         levels = {"item": Level(users, graph.bi.mean @ items, items), "bundle": Level(choosers, bundles)}
         if self.config.contents_level:
             contents, parts = propagate(graph.bi, self.bundles, self.items, layers)  # (B, d), (I, d)
