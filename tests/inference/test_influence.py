@@ -12,7 +12,7 @@ from clbr import EdgeEdits
 from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.influence import CURVATURE, Competition, follow_edits, followed_nodes
+from clbr.inference.influence import CURVATURE, Competition, Follower, followed_nodes
 from clbr.inference.whatif import edited_state
 from clbr.models.base import Encoder
 
@@ -57,8 +57,7 @@ def by_hand(artifact: Artifact, loss: Callable[[Encoder, BundleGraph], Tensor], 
 
 
 def follow(artifact: Artifact, edits: EdgeEdits) -> Encoder:
-    model, before = model_of(artifact), artifact.graph
-    return follow_edits(model, edits, before, edits.apply(before), lambda: Competition.of(model, before))
+    return Follower(model_of(artifact), artifact.graph).follow(edits, edits.apply(artifact.graph))
 
 
 def test_after_edits_of_a_users_items_all_parameters_follow_the_gradient_of_the_users_loss(trilevel: Artifact) -> None:
@@ -126,6 +125,16 @@ def test_the_trained_model_itself_is_left_as_it_is(trilevel: Artifact) -> None:
     edited_state(trilevel, swap(trilevel))
     assert all(torch.equal(one, other) for one, other in zip(before, model_of(trilevel).parameters(), strict=True))
     assert not any(parameter.requires_grad for parameter in follow(trilevel, swap(trilevel)).parameters())
+
+
+def test_a_second_answer_for_the_same_nodes_is_that_of_a_new_follower(trilevel: Artifact) -> None:
+    follower = Follower(model_of(trilevel), trilevel.graph)
+    follower.follow(swap(trilevel, 8), swap(trilevel, 8).apply(trilevel.graph))
+    for bundle in (BUNDLE, BUNDLE, 8):
+        edits = swap(trilevel, bundle)
+        again = follower.follow(edits, edits.apply(trilevel.graph))
+        for one, other in zip(again.parameters(), follow(trilevel, edits).parameters(), strict=True):
+            assert torch.equal(one, other)
 
 
 def test_nothing_follows_unseen_nodes_and_users_without_choices(trilevel: Artifact) -> None:

@@ -13,7 +13,7 @@ from clbr.data.pairs import neighbours
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.explain import explain
-from clbr.inference.influence import Competition, follow_edits
+from clbr.inference.influence import Follower
 from clbr.inference.own_vectors import RIDGE, ChoiceLoss, Response, moved_users
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Encoder
@@ -52,9 +52,8 @@ def test_the_derivatives_are_those_of_the_softmax_loss() -> None:
 def others_followed(artifact: Artifact, edits: EdgeEdits) -> Embeddings:
     """The vectors on the edited graph, when all parameters have followed but the own vectors of edited users."""
     assert isinstance(artifact.model, Encoder)
-    before, after = artifact.graph, edits.apply(artifact.graph)
-    model = follow_edits(artifact.model, edits, before, after, lambda: Competition.of(artifact.model, before))  # type: ignore[arg-type]
-    return encode_filled(model, after)
+    after = edits.apply(artifact.graph)
+    return encode_filled(Follower(artifact.model, artifact.graph).follow(edits, after), after)
 
 
 def losses(*choices: list[int]) -> list[ChoiceLoss]:

@@ -11,9 +11,9 @@ history is edited the scores of all bundles, for a bundle whose contents are edi
 step leaves out the contrastive loss and edge dropout. Users without choices and unseen nodes have no part in L.
 """
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -78,6 +78,9 @@ class Competition:
         return torch.where(chosen, -torch.sigmoid(rest - scores), pushed)
 
 
+NOBODY = Competition(torch.empty(0, dtype=torch.int64), torch.empty(0), torch.empty(0))
+
+
 def followed_nodes(edits: EdgeEdits, graph: BundleGraph) -> tuple[Nodes, Nodes]:
     """The users with edited histories and the bundles with edited contents that have a part in the loss."""
     users = np.union1d(edits.left_nodes("ub"), edits.left_nodes("ui")).astype(np.int64)
@@ -86,26 +89,55 @@ def followed_nodes(edits: EdgeEdits, graph: BundleGraph) -> tuple[Nodes, Nodes]:
     return users[chose[users] & (users < graph.users - 1)], bundles[bundles < graph.bundles - 1]
 
 
-def follow_edits(
-    model: Encoder, edits: EdgeEdits, before: BundleGraph, after: BundleGraph, competition: Callable[[], Competition]
-) -> Encoder:
-    """The model with parameters that follow the edits; the model itself where there are none to follow.
+@dataclass(frozen=True)
+class _Slope:
+    """The gradient of the terms of some nodes by all parameters, on one graph."""
 
-    Own vectors that move by a step of their own (own_vectors.py) stay. The competition is that before the edits; it is
-    asked for if contents of bundles are edited.
-    """
-    own, (users, bundles) = model.own_vectors(), followed_nodes(edits, before)
-    if own is None or not len(users) + len(bundles):
-        return model
-    twin = deepcopy(model).requires_grad_(True)
-    parameters, nobody = [*twin.parameters()], torch.empty(0, dtype=torch.int64)
-    rows, columns = torch.from_numpy(users), torch.from_numpy(bundles)
-    others = competition().without(users) if len(bundles) else Competition(nobody, torch.empty(0), torch.empty(0))
-    rest: Tensor | None = None
-    gradients = []
-    for graph in (before, after):
+    gradients: tuple[Tensor, ...]
+    rest: Tensor
+    """See `Competition.rest`."""
+
+
+class Follower:
+    """Lets the parameters of a model follow edits of one graph. What is computed on that graph is kept."""
+
+    def __init__(self, model: Encoder, graph: BundleGraph) -> None:
+        self.model, self.graph = model, graph
+        self._kept: tuple[bytes, _Slope] | None = None
+
+    @cached_property
+    def competition(self) -> Competition:
+        """The competition before the edits."""
+        return Competition.of(self.model, self.graph)
+
+    def follow(self, edits: EdgeEdits, after: BundleGraph) -> Encoder:
+        """The model with parameters that follow the edits; the model itself where there are none to follow.
+
+        `after` is the edited graph. Own vectors that move by a step of their own (own_vectors.py) stay.
+        """
+        own, (users, bundles) = self.model.own_vectors(), followed_nodes(edits, self.graph)
+        if own is None or not len(users) + len(bundles):
+            return self.model
+        twin = deepcopy(self.model).requires_grad_(True)
+        key, kept = users.tobytes() + b"|" + bundles.tobytes(), self._kept
+        before = kept[1] if kept and kept[0] == key else self._slope(twin, self.graph, users, bundles)
+        self._kept = key, before
+        new = self._slope(twin, after, users, bundles, before.rest)
+        moved, followed = moved_users(self.model, edits, self.graph, after), twin.own_vectors()
+        assert followed is not None
+        with torch.no_grad():
+            for parameter, one, other in zip(twin.parameters(), before.gradients, new.gradients, strict=True):
+                parameter.sub_((other - one) / CURVATURE)
+            followed.table[moved] = own.table[moved]
+        return twin.requires_grad_(False)
+
+    def _slope(
+        self, model: Encoder, graph: BundleGraph, users: Nodes, bundles: Nodes, rest: Tensor | None = None
+    ) -> _Slope:
+        rows, columns = torch.from_numpy(users), torch.from_numpy(bundles)
+        others = self.competition.without(users) if len(bundles) else NOBODY
         with torch.enable_grad():
-            left, right = vectors = _vectors(twin, graph)
+            left, right = vectors = _vectors(model, graph)
         with torch.no_grad():
             by_row = _row_gradient(left[rows] @ right.T, *_choices(graph.ub.pattern, rows))  # (users, B)
             scores = left[others.users] @ right[columns].T  # (n, bundles)
@@ -115,14 +147,8 @@ def follow_edits(
             pulls = torch.zeros_like(left), by_row.T @ left[rows]
             pulls[0][rows], pulls[0][others.users] = by_row @ right, by_column @ right[columns]
             pulls[1][columns] += by_column.T @ left[others.users]
-        gradients.append(torch.autograd.grad(vectors, parameters, pulls, allow_unused=True, materialize_grads=True))
-    moved, followed = moved_users(model, edits, before, after), twin.own_vectors()
-    assert followed is not None
-    with torch.no_grad():
-        for parameter, one, other in zip(parameters, *gradients, strict=True):
-            parameter.sub_((other - one) / CURVATURE)
-        followed.table[moved] = own.table[moved]
-    return twin.requires_grad_(False)
+        parameters = [*model.parameters()]
+        return _Slope(torch.autograd.grad(vectors, parameters, pulls, allow_unused=True, materialize_grads=True), rest)
 
 
 def _vectors(model: Encoder, graph: BundleGraph) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
-from clbr.inference.influence import Competition, follow_edits
+from clbr.inference.influence import Follower
 from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.stopping import check_stop
 from clbr.models.base import Encoder
@@ -59,10 +59,10 @@ class State:
         return self.embeddings.joined("bundles")
 
     @cached_property
-    def competition(self) -> Competition:
-        """What bundles compete with in the training loss."""
+    def follower(self) -> Follower:
+        """Lets the model's parameters follow edits of this graph."""
         assert isinstance(self.artifact.model, Encoder)
-        return Competition.of(self.artifact.model, self.graph)
+        return Follower(self.artifact.model, self.graph)
 
     def scores(self, user: int) -> Tensor:
         """Scores of all bundles, the unseen one included."""
@@ -133,12 +133,11 @@ def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
     """The edited graph and the model's vectors on it, with parameters that follow the edits."""
     artifact.require_whatif()
     check_stop()
-    assert isinstance(artifact.model, Encoder)
-    before, after, state = artifact.graph, edits.apply(artifact.graph), factual_state(artifact)
-    model = follow_edits(artifact.model, edits, before, after, lambda: state.competition)
-    moved = moved_users(model, edits, before, after)
-    new = move_own_vectors(model, moved, (before, artifact.embeddings), (after, encode_filled(model, after)))
-    return State(artifact, after, new)
+    before, after, follower = artifact.graph, edits.apply(artifact.graph), factual_state(artifact).follower
+    moved = moved_users(follower.model, edits, before, after)
+    vectors = encode_filled(follower.follow(edits, after), after)
+    vectors = move_own_vectors(follower.model, moved, (before, artifact.embeddings), (after, vectors))
+    return State(artifact, after, vectors)
 
 
 def whatif(

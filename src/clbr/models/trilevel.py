@@ -36,7 +36,9 @@ class TriLevelConfig(EncoderConfig):
     objective: Objective = Field("softmax", description="bpr, softmax or slk")
     layers: int = Field(1, ge=1, description="number of propagation layers on each level")
     contents_level: bool = Field(True, description="whether there is a contents level")
-    user_vectors: bool = Field(True, description="whether users have vectors of their own besides those of their choices")
+    user_vectors: bool = Field(
+        True, description="whether users have vectors of their own besides those of their choices"
+    )
     fusion: Literal["late", "early"] = Field("late", description="add the levels' scores, or the levels' user vectors")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
     temperature: float = Field(0.2, gt=0, description="of the contrastive loss")
