@@ -6,7 +6,7 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
 
     items-added, items-dropped       ten items of another user, or of the user's own
     bundles-added, bundles-dropped   two bundles of another user, or of the user's own
-    swaps                            three items of a bundle, replaced by items of another bundle
+    swaps, contents-added            three items of a bundle replaced by, or three added of, another bundle's
 
 Scores are compared as they are served, with the vectors of cold-start nodes filled in. With --compare other ways to
 answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
@@ -41,7 +41,16 @@ from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.export import run_artifact
 from clbr.inference.own_vectors import RIDGE, ChoiceLoss, move_own_vectors
-from clbr.inference.retraining import SIZES, EditKind, draw_edits, edit_dataset, score_changes, served, whatif_changes
+from clbr.inference.retraining import (
+    SIZES,
+    EditKind,
+    draw_edits,
+    edit_dataset,
+    edits_bundles,
+    score_changes,
+    served,
+    whatif_changes,
+)
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Encoder, VectorScorer
 from clbr.models.embeddings import Embeddings
@@ -151,7 +160,7 @@ def other_answers(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, 
     before, graph = factual_state(artifact), edits.apply(artifact.graph)
     fixed = encode_filled(model, graph)
     found = {"all parameters fixed": fixed}
-    if model.own_vectors() and kind != "swaps":
+    if model.own_vectors() and not edits_bundles(kind):
         users, state = nodes.tolist(), (before.graph, before.embeddings)
         found["own vectors moved alone"] = move_own_vectors(model, users, state, (graph, fixed))
         found["own vectors refitted"] = refit(model, graph, fixed, users)

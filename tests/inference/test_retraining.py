@@ -26,6 +26,7 @@ def test_each_edited_node_gets_and_loses_as_many_pairs_as_its_kind_says(tiny: Wo
         "items": ("ui", dataset.ui, edited.ui),
         "bundles": ("ub", dataset.train, edited.train),
         "swaps": ("bi", dataset.bi, edited.bi),
+        "contents": ("bi", dataset.bi, edited.bi),
     }[kind.partition("-")[0]]
     for node in nodes.tolist():
         old, new = set(neighbours(before, node).tolist()), set(neighbours(after, node).tolist())

@@ -26,15 +26,16 @@ from clbr.rng import generator
 from clbr.training.config import RunConfig
 from clbr.training.run import start
 
-EditKind = Literal["items-added", "items-dropped", "bundles-added", "bundles-dropped", "swaps"]
+EditKind = Literal["items-added", "items-dropped", "bundles-added", "bundles-dropped", "swaps", "contents-added"]
 SIZES: dict[EditKind, int] = {
     "items-added": 10,
     "items-dropped": 10,
     "bundles-added": 2,
     "bundles-dropped": 2,
     "swaps": 3,
+    "contents-added": 3,
 }
-"""How many pairs of a user are added or dropped, or items of a bundle are replaced."""
+"""How many pairs of a user are added or dropped, or items of a bundle are replaced or added."""
 MIN_SEEDS = 3
 """With two seeds the interval would only say how users differ."""
 EDITED = 200
@@ -92,9 +93,9 @@ def measure_whatif(
 
 
 def _with_enough_pairs(dataset: BundleDataset, kind: EditKind) -> NDArray[np.int64]:
-    """The users, or for swaps the bundles, that can be edited: with a choice, or with more pairs than are dropped."""
+    """The nodes that can be edited: users with a choice, bundles with an item; with more pairs than are dropped."""
     if kind.endswith("added"):
-        return np.unique(dataset.train[:, 0]).astype(np.int64)
+        return np.unique((dataset.bi if edits_bundles(kind) else dataset.train)[:, 0]).astype(np.int64)
     return np.flatnonzero(np.bincount(_pairs(dataset, kind)[:, 0]) > SIZES[kind])
 
 
@@ -153,15 +154,20 @@ def served(artifact: Artifact) -> VectorScorer:
 def score_changes(kind: EditKind, nodes: NDArray[np.int64], before: VectorScorer, after: VectorScorer) -> Changes:
     """The change of the scores of each edited user for all bundles, or of each edited bundle for all users."""
     found = [
-        one.bundles[nodes] @ one.users.T if kind == "swaps" else one.users[nodes] @ one.bundles.T
+        one.bundles[nodes] @ one.users.T if edits_bundles(kind) else one.users[nodes] @ one.bundles.T
         for one in (before, after)
     ]
     changes: Changes = (found[1] - found[0]).double().numpy()
     return changes
 
 
+def edits_bundles(kind: EditKind) -> bool:
+    """Whether bundles are edited, in their contents; otherwise users, in their histories."""
+    return kind in ("swaps", "contents-added")
+
+
 def _relation(kind: EditKind) -> Relation:
-    return "bi" if kind == "swaps" else "ui" if kind.startswith("items") else "ub"
+    return "bi" if edits_bundles(kind) else "ui" if kind.startswith("items") else "ub"
 
 
 def _pairs(dataset: BundleDataset, kind: EditKind) -> Pairs:
