@@ -10,7 +10,7 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
 
 Scores are compared as they are served, with the vectors of cold-start nodes filled in. With --compare other ways to
 answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
-(clbr/inference/own_vectors.py), or refitted; and the mean of the other seeds' answers.
+(clbr/inference/own_vectors.py), or refitted; the mean of the other seeds' answers; and each edit asked alone.
 
 With --world the true change is known as well: of the bundles that enter a user's first 20, the share that the user would
 truly choose (the true first 20 of bundles that the user does not have, and those of validation and test), and the share
@@ -144,8 +144,26 @@ def compare_with_retraining(
         pairs = [pair for seed in seeds for pair in zip(others[seed], anew[seed], strict=True)]
         correlation = float(np.mean([spearmanr(*pair).statistic for pair in pairs]))
         print(f"{kind}, mean of the other seeds' answers: {correlation / between**0.5:.2f}; plain {correlation:.2f}")
+        alone = one_by_one(kind, nodes, artifacts[0], edits)
+        same = np.nanmean([spearmanr(*pair).statistic for pair in zip(alone, found[0], strict=True)])
+        one, together = (measure_agreement(some, [0], anew[1:], seeds[1:]) for some in (alone[None], found[:1]))
+        print(f"{kind}, seed 0, each edit asked alone: {one}; all at once {together}; one with the other {same:.3f}")
     without = score_changes(kind, nodes, before[0], before[1])
     print(f"{kind}, sd of the changes: retrained {spread(anew)}, two seeds without edits {spread(without)}", flush=True)
+
+
+def one_by_one(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edits: EdgeEdits) -> Changes:
+    """Return the changes of scores that what-if predicts, each node edited alone: as they are asked for in use."""
+
+    def of(node: int) -> EdgeEdits:
+        add, drop = (
+            {one: pairs[pairs[:, 0] == node] for one, pairs in side.items()} for side in (edits.add, edits.drop)
+        )
+        return EdgeEdits(add=add, drop=drop)
+
+    return np.concatenate(
+        [whatif_changes(kind, nodes[at : at + 1], artifact, of(nodes[at])) for at in range(len(nodes))]
+    )
 
 
 def spread(changes: Changes) -> str:
