@@ -79,3 +79,11 @@ def test_one_retraining_is_not_enough_and_equal_changes_give_no_number() -> None
     found = measured(np.zeros((2, 2, 3)), np.zeros((2, 2, 3)))
     assert (found.plain, found.corrected, found.low) == (0, None, None)
     assert "do not agree with each other" in str(found)
+
+
+def test_one_answer_whose_seed_was_retrained_too_has_an_interval() -> None:
+    """Some draws of the bootstrap do not contain its seed; it does not count in them."""
+    answers, retrained = simulated(0.8, 0.5)
+    found = measure_agreement(answers[:1], [0], retrained, range(SEEDS))
+    assert found.low is not None and found.corrected is not None and found.high is not None
+    assert 0.75 < found.low < found.corrected < found.high < 0.82

@@ -98,7 +98,8 @@ def _correct(
 ) -> tuple[float, float, float | None]:
     """The plain correlation, that between retrainings, and the corrected one, over some retrainings and users.
 
-    An answer counts as often as the retraining of its seed was drawn, or once if there is no such retraining.
+    An answer counts as often as the retraining of its seed was drawn, or once if there is no such retraining. No
+    corrected one if thereby no answer counts.
     """
     one, other = (grid.ravel() for grid in np.meshgrid(retrained, retrained))
     different = one != other
@@ -107,5 +108,7 @@ def _correct(
     of_seed = [np.flatnonzero(~apart[:, one]) for one in retrained]
     answer, retraining = (grid.ravel() for grid in np.meshgrid(np.concatenate([alone, *of_seed]), retrained))
     compared = apart[answer, retraining]
+    if not compared.any():
+        return float("nan"), agreement, None
     plain = float(crossed[answer[compared], retraining[compared]][:, users].mean())
     return plain, agreement, plain / agreement**0.5 if agreement > 0 else None
