@@ -11,8 +11,9 @@ from torch import Tensor
 from clbr import EdgeEdits
 from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph
+from clbr.inference import influence
 from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.influence import CURVATURE, Competition, Follower, followed_nodes
+from clbr.inference.influence import CURVATURE, Competition, InfluenceStep, nodes_in_loss
 from clbr.inference.whatif import edited_state
 from clbr.models.base import Encoder
 
@@ -57,7 +58,7 @@ def by_hand(artifact: Artifact, loss: Callable[[Encoder, BundleGraph], Tensor], 
 
 
 def follow(artifact: Artifact, edits: EdgeEdits) -> Encoder:
-    return Follower(model_of(artifact), artifact.graph).follow(edits, edits.apply(artifact.graph))
+    return InfluenceStep(model_of(artifact), artifact.graph).model_after(edits, edits.apply(artifact.graph))
 
 
 def test_after_edits_of_a_users_items_all_parameters_follow_the_gradient_of_the_users_loss(trilevel: Artifact) -> None:
@@ -70,13 +71,61 @@ def test_after_edits_of_a_users_items_all_parameters_follow_the_gradient_of_the_
         assert not torch.equal(one, before)
 
 
-def test_after_a_swap_the_parameters_follow_the_scores_of_that_bundle_alone(trilevel: Artifact) -> None:
-    """The whole loss of all users, with the scores of all other bundles as they were."""
-    graph = trilevel.graph
+def choosers(artifact: Artifact) -> list[int]:
+    found: list[int] = np.flatnonzero(artifact.graph.ub.left_degrees[:-1].numpy() > 0).tolist()
+    return found
+
+
+def scores_before(artifact: Artifact) -> Tensor:
     with torch.no_grad():
-        embeddings = model_of(trilevel).encode(graph)
-        before = embeddings.joined("users") @ embeddings.joined("bundles")[:-1].T
-    users = np.flatnonzero(graph.ub.left_degrees[:-1].numpy() > 0).tolist()
+        embeddings = model_of(artifact).encode(artifact.graph)
+        return embeddings.joined("users") @ embeddings.joined("bundles")[:-1].T
+
+
+def bundle_loss(artifact: Artifact, users: list[int]) -> Callable[[Encoder, BundleGraph], Tensor]:
+    """The terms of one bundle, user by user, as the module states them: what it competes with is as it was before."""
+    before = scores_before(artifact)
+
+    def loss(model: Encoder, graph: BundleGraph) -> Tensor:
+        embeddings, total = model.encode(graph), torch.zeros(())
+        for user in users:
+            chosen = neighbours(artifact.graph.ub.pairs, user).tolist()
+            negatives = [one for one in range(len(before[user])) if one not in chosen]
+            rest = torch.logsumexp(before[user][[one for one in negatives if one != BUNDLE]], 0)
+            score = embeddings.joined("bundles")[BUNDLE] @ embeddings.joined("users")[user]
+            if BUNDLE in chosen:
+                total = total + torch.nn.functional.softplus(rest - score)
+            else:
+                everything = torch.logsumexp(before[user][negatives], 0)
+                missing = sum(torch.sigmoid(everything - before[user][one]) for one in chosen)
+                total = total + missing * torch.nn.functional.softplus(score - rest)
+        return total
+
+    return loss
+
+
+def assert_parameters_are(found: Encoder, expected: list[Tensor]) -> None:
+    for one, other in zip(found.parameters(), expected, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-4)
+
+
+def new_contents(artifact: Artifact) -> EdgeEdits:
+    """All items of a bundle replaced by others."""
+    inside = neighbours(artifact.graph.bi.pairs, BUNDLE)
+    new = np.setdiff1d(np.arange(artifact.about.items), inside)[: len(inside)]
+    pairs = ([(BUNDLE, int(item)) for item in items] for items in (new, inside))
+    add, drop = (np.array(found) for found in pairs)
+    return EdgeEdits(add={"bi": add}, drop={"bi": drop})
+
+
+def test_after_new_contents_the_parameters_follow_the_scores_of_that_bundle_alone(trilevel: Artifact) -> None:
+    edits, loss = new_contents(trilevel), bundle_loss(trilevel, choosers(trilevel))
+    assert_parameters_are(follow(trilevel, edits), by_hand(trilevel, loss, edits))
+
+
+def test_the_gradient_of_a_bundle_is_near_that_of_the_whole_loss(trilevel: Artifact) -> None:
+    """With the scores of all other bundles as they were. What the choices of others miss is not, so only near."""
+    before, users = scores_before(trilevel), choosers(trilevel)
 
     def loss(model: Encoder, graph: BundleGraph) -> Tensor:
         embeddings, total = model.encode(graph), torch.zeros(())
@@ -93,31 +142,85 @@ def test_after_a_swap_the_parameters_follow_the_scores_of_that_bundle_alone(tril
 
     edits = swap(trilevel)
     for one, other in zip(follow(trilevel, edits).parameters(), by_hand(trilevel, loss, edits), strict=True):
-        # What the choices of other bundles lack is kept as it was before the edits.
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3)
 
 
-def test_a_user_with_edited_items_is_not_counted_again_in_a_swap(trilevel: Artifact) -> None:
-    item = int(neighbours(trilevel.graph.ui.pairs, USER)[0])
-    competition = Competition.of(model_of(trilevel), trilevel.graph)
-    assert USER in competition.users.tolist()
-    assert USER not in competition.without(np.array([USER])).users.tolist()
-    contents = swap(trilevel)
-    both = EdgeEdits(add=contents.add, drop={**contents.drop, "ui": np.array([[USER, item]])})
-    users, bundles = followed_nodes(both, trilevel.graph)
-    assert (users.tolist(), bundles.tolist()) == ([USER], [BUNDLE])
+def test_edits_of_choices_count_on_the_edited_graph_and_the_own_vector_stays(trilevel: Artifact) -> None:
+    """One bundle dropped, another added; the user's own vector makes a step of its own (own_vectors.py)."""
+    chosen = neighbours(trilevel.graph.ub.pairs, USER)
+    new = next(bundle for bundle in range(trilevel.about.bundles) if bundle not in chosen)
+    edits = EdgeEdits(add={"ub": np.array([[USER, new]])}, drop={"ub": np.array([[USER, chosen[0]]])})
+    expected = by_hand(trilevel, lambda model, graph: user_loss(model, graph, USER), edits)
+    names = [name for name, _ in model_of(trilevel).named_parameters()]
+    at, own = names.index("users"), model_of(trilevel).users[USER]  # type: ignore[index]
+    assert not torch.allclose(expected[at][USER], own, atol=1e-4)
+    expected[at][USER] = own
+    assert_parameters_are(follow(trilevel, edits), expected)
+
+
+def test_a_user_with_an_edited_history_is_not_counted_again_for_a_bundle_with_edited_contents(
+    trilevel: Artifact,
+) -> None:
+    items, contents = neighbours(trilevel.graph.ui.pairs, USER)[:2], new_contents(trilevel)
+    edits = EdgeEdits(contents.add, {**contents.drop, "ui": np.array([[USER, item] for item in items])})
+    of_bundle = bundle_loss(trilevel, [user for user in choosers(trilevel) if user != USER])
+
+    def loss(model: Encoder, graph: BundleGraph) -> Tensor:
+        return user_loss(model, graph, USER) + of_bundle(model, graph)
+
+    assert_parameters_are(follow(trilevel, edits), by_hand(trilevel, loss, edits))
+
+
+def test_small_blocks_give_the_same_step(trilevel: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    users, contents = choosers(trilevel)[:7], new_contents(trilevel)
+    drop = np.array([[user, neighbours(trilevel.graph.ui.pairs, user)[0]] for user in users])
+    edits = EdgeEdits({"bi": np.concatenate([contents.add["bi"], swap(trilevel, 8).add["bi"]])}, {"ui": drop})
+    whole = follow(trilevel, edits)
+    monkeypatch.setattr(influence, "BLOCK", 3)
+    monkeypatch.setattr(influence, "SCORES", 1)
+    assert_parameters_are(follow(trilevel, edits), [*whole.parameters()])
+
+
+def test_all_users_edited_together_with_a_bundle(trilevel: Artifact) -> None:
+    """Then no other user is left whose scores of the bundle count."""
+    items, every = range(trilevel.about.items), trilevel.graph.ui.pairs
+    new = [(user, next(item for item in items if item not in neighbours(every, user))) for user in choosers(trilevel)]
+    histories, contents = EdgeEdits(add={"ui": np.array(new)}), swap(trilevel)
+    both = EdgeEdits({**contents.add, **histories.add}, contents.drop)
+    assert nodes_in_loss(both, trilevel.graph)[0].tolist() == choosers(trilevel)
+    with_swap, without = (follow(trilevel, edits).parameters() for edits in (both, histories))
+    for one, other in zip(with_swap, without, strict=True):
+        assert one.isfinite().all() and not torch.equal(one, other)
+
+
+def test_a_user_who_has_chosen_every_bundle_takes_part_without_negatives(trilevel: Artifact) -> None:
+    chosen = neighbours(trilevel.graph.ub.pairs, USER)
+    others = np.setdiff1d(np.arange(trilevel.about.bundles), chosen)
+    graph = EdgeEdits(add={"ub": np.array([[USER, bundle] for bundle in others])}).apply(trilevel.graph)
+    step, edits = InfluenceStep(model_of(trilevel), graph), swap(trilevel)
+    assert float(step.competition.missing[step.competition.users.tolist().index(USER)]) == 0
+    assert all(one.isfinite().all() for one in step.model_after(edits, edits.apply(graph)).parameters())
+
+
+def test_a_negative_that_outweighs_all_others_leaves_a_finite_rest() -> None:
+    """Of two negatives with scores 40 and 0 the first is all of the sum in float32; by hand 0 is left without it."""
+    scores = torch.tensor([[40.0, 0.0]])
+    one = Competition(torch.tensor([0]), torch.logsumexp(scores, 1), torch.ones(1))
+    rest = one.rest(scores, torch.tensor([[False, False]]))
+    assert rest[0, 0].isfinite() and rest[0, 0] < 40 - 10
+    assert rest[0, 1].item() == pytest.approx(40)
 
 
 def test_the_competition_is_that_of_the_whole_list(trilevel: Artifact) -> None:
     model, graph = model_of(trilevel), trilevel.graph
-    found = Competition.of(model, graph)
+    found = InfluenceStep(model, graph).competition
     at = found.users.tolist().index(USER)
     embeddings, chosen = model.encode(graph), neighbours(graph.ub.pairs, USER).tolist()
     scores = (embeddings.joined("bundles")[:-1] @ embeddings.joined("users")[USER]).detach()
     total = sum(float(score.exp()) for bundle, score in enumerate(scores) if bundle not in chosen)
     assert float(found.negatives[at].exp()) == pytest.approx(total, rel=1e-4)
-    lacks = sum(total / (total + float(scores[bundle].exp())) for bundle in chosen)
-    assert float(found.missing[at]) == pytest.approx(lacks, rel=1e-4)
+    missing = sum(total / (total + float(scores[bundle].exp())) for bundle in chosen)
+    assert float(found.missing[at]) == pytest.approx(missing, rel=1e-4)
 
 
 def test_the_trained_model_itself_is_left_as_it_is(trilevel: Artifact) -> None:
@@ -127,12 +230,12 @@ def test_the_trained_model_itself_is_left_as_it_is(trilevel: Artifact) -> None:
     assert not any(parameter.requires_grad for parameter in follow(trilevel, swap(trilevel)).parameters())
 
 
-def test_a_second_answer_for_the_same_nodes_is_that_of_a_new_follower(trilevel: Artifact) -> None:
-    follower = Follower(model_of(trilevel), trilevel.graph)
-    follower.follow(swap(trilevel, 8), swap(trilevel, 8).apply(trilevel.graph))
+def test_a_second_answer_for_the_same_nodes_is_that_of_a_new_step(trilevel: Artifact) -> None:
+    step = InfluenceStep(model_of(trilevel), trilevel.graph)
+    step.model_after(swap(trilevel, 8), swap(trilevel, 8).apply(trilevel.graph))
     for bundle in (BUNDLE, BUNDLE, 8):
         edits = swap(trilevel, bundle)
-        again = follower.follow(edits, edits.apply(trilevel.graph))
+        again = step.model_after(edits, edits.apply(trilevel.graph))
         for one, other in zip(again.parameters(), follow(trilevel, edits).parameters(), strict=True):
             assert torch.equal(one, other)
 
@@ -141,11 +244,9 @@ def test_nothing_follows_unseen_nodes_and_users_without_choices(trilevel: Artifa
     graph = trilevel.graph
     unseen = EdgeEdits(add={"ui": np.array([[trilevel.unseen_user, 5]]), "bi": np.array([[trilevel.unseen_bundle, 5]])})
     assert follow(trilevel, unseen) is trilevel.model
-    chose = graph.ub.left_degrees[:-1].numpy() > 0
-    if not chose.all():
-        idle = int(np.flatnonzero(~chose)[0])
-        new = next(item for item in range(trilevel.about.items) if item not in neighbours(graph.ui.pairs, idle))
-        assert follow(trilevel, EdgeEdits(add={"ui": np.array([[idle, new]])})) is trilevel.model
+    idle = next(user for user in range(trilevel.about.users) if user not in choosers(trilevel))
+    new = next(item for item in range(trilevel.about.items) if item not in neighbours(graph.ui.pairs, idle))
+    assert follow(trilevel, EdgeEdits(add={"ui": np.array([[idle, new]])})) is trilevel.model
 
 
 def test_parameters_of_a_model_that_names_no_own_vectors_stay(artifact_of: Callable[[str], Path]) -> None:

@@ -13,7 +13,7 @@ from clbr.data.pairs import neighbours
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.explain import explain
-from clbr.inference.influence import Follower
+from clbr.inference.influence import InfluenceStep
 from clbr.inference.own_vectors import RIDGE, ChoiceLoss, Response, moved_users
 from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Encoder
@@ -53,7 +53,7 @@ def others_followed(artifact: Artifact, edits: EdgeEdits) -> Embeddings:
     """The vectors on the edited graph, when all parameters have followed but the own vectors of edited users."""
     assert isinstance(artifact.model, Encoder)
     after = edits.apply(artifact.graph)
-    return encode_filled(Follower(artifact.model, artifact.graph).follow(edits, after), after)
+    return encode_filled(InfluenceStep(artifact.model, artifact.graph).model_after(edits, after), after)
 
 
 def losses(*choices: list[int]) -> list[ChoiceLoss]:
@@ -63,7 +63,7 @@ def losses(*choices: list[int]) -> list[ChoiceLoss]:
 
 
 def test_another_choice_moves_the_own_vector_by_hand_computed_numbers() -> None:
-    """A choice lacks 1/2: the gradients are (-1 - 1) / 2 = -1 and 1, the Hessian 4 / 4 = 1.
+    """The probability of a choice is 1/2: the gradients are (-1 - 1) / 2 = -1 and 1, the Hessian 4 / 4 = 1.
 
     The own vector 0.05 is stationary under a ridge of 1 / 0.05 = 20, which is above RIDGE; 1 under RIDGE.
     """

@@ -72,7 +72,7 @@ class ChoiceLoss:
         return 0 < len(self.chosen) < len(self.scores)
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
-        """The softmax over the negatives, (B,), and for each choice what its probability lacks to 1."""
+        """The softmax over the negatives, (B,), and 1 - probability of each choice."""
         negatives = self.scores.clone()
         negatives[self.chosen] = -torch.inf
         total = torch.logsumexp(negatives, 0)

@@ -24,7 +24,7 @@ from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
 from clbr.inference.cold_start import encode_filled
-from clbr.inference.influence import Follower
+from clbr.inference.influence import InfluenceStep
 from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.stopping import check_stop
 from clbr.models.base import Encoder
@@ -59,10 +59,10 @@ class State:
         return self.embeddings.joined("bundles")
 
     @cached_property
-    def follower(self) -> Follower:
-        """Lets the model's parameters follow edits of this graph."""
+    def influence(self) -> InfluenceStep:
+        """The step of the model's parameters after edits of this graph."""
         assert isinstance(self.artifact.model, Encoder)
-        return Follower(self.artifact.model, self.graph)
+        return InfluenceStep(self.artifact.model, self.graph)
 
     def scores(self, user: int) -> Tensor:
         """Scores of all bundles, the unseen one included."""
@@ -133,10 +133,10 @@ def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
     """The edited graph and the model's vectors on it, with parameters that follow the edits."""
     artifact.require_whatif()
     check_stop()
-    before, after, follower = artifact.graph, edits.apply(artifact.graph), factual_state(artifact).follower
-    moved = moved_users(follower.model, edits, before, after)
-    vectors = encode_filled(follower.follow(edits, after), after)
-    vectors = move_own_vectors(follower.model, moved, (before, artifact.embeddings), (after, vectors))
+    before, after, influence = artifact.graph, edits.apply(artifact.graph), factual_state(artifact).influence
+    moved = moved_users(influence.model, edits, before, after)
+    vectors = encode_filled(influence.model_after(edits, after), after)
+    vectors = move_own_vectors(influence.model, moved, (before, artifact.embeddings), (after, vectors))
     return State(artifact, after, vectors)
 
 
