@@ -1,16 +1,19 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clbr import EdgeEdits, InputError, Recommender
+from clbr import EdgeEdits, InputError, Recommender, load_recommender
 from clbr.data.pairs import neighbours
 from clbr.inference.answers import Explanation
-from clbr.inference.edit_search import HANDFUL, HistoryEdge
+from clbr.inference.artifact import Artifact, open_artifact
+from clbr.inference.edit_search import HANDFUL, Case, HistoryEdge
 from clbr.inference.explain import by_influence, explain, rival_of
 from clbr.inference.subset_search import greedy_subset, smallest_subset
 from clbr.inference.whatif import State, edited_state, factual_state
@@ -20,14 +23,15 @@ from clbr.inference.whatif import State, edited_state, factual_state
 def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
     count: int, needed: set[int], budget: int
 ) -> None:
-    tried: list[int] = []
+    tried: list[list[int]] = []
 
-    def passes(subset: Sequence[int]) -> bool:
-        tried.append(1)
+    def passes(subset: list[int]) -> bool:
+        tried.append(subset)
         return needed <= set(subset)
 
-    found = smallest_subset(range(count), passes, budget)
-    assert found.tried == len(tried) <= budget
+    found = smallest_subset(range(count), passes, lambda: len(tried) < budget)
+    assert len(tried) <= budget
+    assert found.ended == (found.chosen is None and [*range(count)] not in tried)
     if found.chosen is not None:
         assert needed <= set(found.chosen)
     elif budget >= 100:
@@ -37,7 +41,7 @@ def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
 
 
 def test_no_candidates_no_subset() -> None:
-    assert smallest_subset([], lambda subset: True, 10) == (None, 0)
+    assert smallest_subset([], lambda subset: True, lambda: True) == (None, False)
 
 
 def test_the_greedy_search_chooses_what_helps_most_together_with_what_is_chosen() -> None:
@@ -97,7 +101,9 @@ def test_the_rival_is_at_the_edge_of_the_list(recommender: Recommender) -> None:
         assert rival_of(state, 3, ranking[rank - 1], 10) == ranking[rival - 1]
 
 
-def test_every_answer_holds(recommender: Recommender) -> None:
+@pytest.mark.parametrize("model", ["crosscbr", "trilevel"])
+def test_every_answer_holds(artifact_of: Callable[[str], Path], model: str) -> None:
+    recommender = load_recommender(artifact_of(model))
     answers = explained(recommender, 8)
     assert {answer.question for answer in answers} == {"why", "history", "contents"}
     assert sum(answer.found for answer in answers) > len(answers) // 2
@@ -108,6 +114,80 @@ def test_every_answer_holds(recommender: Recommender) -> None:
             after = edited_state(recommender.artifact, edits_of(answer)).rank(user, bundle)
             assert after == answer.rank_after
             assert (after > answer.k) if answer.question == "why" else (after <= answer.k)
+
+
+def removed(edits: EdgeEdits) -> int:
+    return sum(len(pairs) for pairs in edits.drop.values())
+
+
+def added(edits: EdgeEdits) -> int:
+    return sum(len(pairs) for pairs in edits.add.values())
+
+
+def long_history(artifact: Artifact) -> int:
+    degrees = (artifact.graph.ub.left_degrees + artifact.graph.ui.left_degrees)[:-1]
+    return int(torch.nonzero((degrees > 8) & (artifact.graph.ub.left_degrees[:-1] > 0))[0])
+
+
+@pytest.mark.parametrize(
+    "fast",
+    [
+        pytest.param(lambda edits: 5 + removed(edits), id="one seems to be enough"),
+        pytest.param(lambda edits: 5 + 40 * (removed(edits) > 0), id="one seems to be far more than enough"),
+        pytest.param(lambda edits: 1, id="none seems to be enough"),
+    ],
+)
+def test_if_a_what_if_disagrees_the_search_goes_on(
+    artifact_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, fast: Callable[[EdgeEdits], int]
+) -> None:
+    """By a what-if three entries are needed, and by the fast ranks another number."""
+    artifact = open_artifact(artifact_of("trilevel"))
+    monkeypatch.setattr(Case, "fast_rank", lambda case, edits: fast(edits))
+    monkeypatch.setattr(Case, "rank_after", lambda case, edits: 3 + removed(edits))
+    user = long_history(artifact)
+    answer = explain(artifact, user, factual_state(artifact).ranking(user, 1)[0], k=5)
+    assert answer.found and not answer.out_of_budget
+    assert (len(answer.evidence), answer.rank_after) == (3, 6)
+
+
+def test_nothing_is_found_only_if_a_what_if_without_the_whole_history_says_so(
+    artifact_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = open_artifact(artifact_of("trilevel"))
+    user, asked = long_history(artifact), []
+
+    def rank_after(case: Case, edits: EdgeEdits) -> int:
+        asked.append(removed(edits))
+        return 1
+
+    monkeypatch.setattr(Case, "fast_rank", lambda case, edits: 1)
+    monkeypatch.setattr(Case, "rank_after", rank_after)
+    answer = explain(artifact, user, factual_state(artifact).ranking(user, 1)[0], k=5)
+    assert not answer.found and not answer.out_of_budget
+    pairs = (artifact.graph.ub.pairs, artifact.graph.ui.pairs)
+    assert asked == [sum(len(neighbours(one, user)) for one in pairs)]
+
+
+def test_additions_that_a_what_if_does_not_confirm_are_not_the_answer(
+    artifact_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the fast ranks one addition is enough, by a what-if four are."""
+    artifact = open_artifact(artifact_of("trilevel"))
+    monkeypatch.setattr(Case, "fast_rank", lambda case, edits: max(1, 6 - added(edits)))
+    monkeypatch.setattr(Case, "rank_after", lambda case, edits: 9 - added(edits))
+    user = long_history(artifact)
+    answer = explain(artifact, user, factual_state(artifact).ranking(user, 30)[-1], k=5)
+    assert answer.found and (len(answer.evidence), answer.rank_after) == (4, 5)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 5, 10, 20])
+def test_a_search_that_is_out_of_budget_has_used_it(artifact_of: Callable[[str], Path], budget: int) -> None:
+    artifact = open_artifact(artifact_of("trilevel"))
+    for user in range(0, 600, 40):
+        ranking = factual_state(artifact).ranking(user, 40)
+        for bundle in (ranking[2], ranking[30]):
+            answer = explain(artifact, user, bundle, k=10, budget=budget)
+            assert answer.tried >= budget or not answer.out_of_budget
 
 
 def test_answers_are_as_small_as_an_exhaustive_search_finds_most_of_the_time(recommender: Recommender) -> None:

@@ -1,7 +1,7 @@
 """Search for the smallest edits that take a bundle out of a user's list, or bring it in.
 
 The search computes ranks with fixed parameters (but for a user's own vector), which is fast. What it finds is verified
-by a what-if, in which all parameters follow the edits; where that says otherwise, the search goes on.
+by a what-if, in which all parameters follow the edits; if they disagree, the search goes on.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +22,8 @@ POOL = 16
 """Edits that the first step of the greedy search compares; each later step compares half as many."""
 ROUNDS = 4
 """Searches at most, each for a larger change of the rank, until a what-if agrees."""
+WHATIFS = 24
+"""Sets of edits that are tried at most by what-ifs."""
 RESERVED = 2 + 2 * POOL - 1
 """Tries of the budget, a third at most: for the numbers of edits that doubling leaves out (3, 5), and to be greedy."""
 
@@ -105,10 +107,14 @@ def search_edits(
         found = _promising(case, why, ordered, fast, limit)
         if not found.chosen or (exact.of(found.chosen) > case.k) == why:
             break
-        short = case.k - exact.of(found.chosen)  # by how many ranks a what-if says otherwise
-        limit, found = limit + (short + 1 if why else short), _Found([], found.out_of_budget, not why)
+        # Search again for a larger change: by as many ranks as are missing, and another set than this one.
+        missing, reached = case.k - exact.of(found.chosen), fast.of(found.chosen)
+        limit = max(limit + missing + 1, reached) if why else min(limit + missing, reached - 1)
+        found = _Found([], found.out_of_budget, not why)
         if limit < 1:
             break
+    if why and exact is not fast and not found.chosen and not found.out_of_budget:
+        found = _by_whatifs(case, ordered, exact)
     nearest: list[Attempt] = []
     if not why and not 0 < len(found.chosen) <= HANDFUL:
         attempts = _attempts(ordered, fast)
@@ -125,7 +131,7 @@ def search_edits(
         out_of_budget=found.out_of_budget,
         out_of_reach=found.out_of_reach,
         rank_after=exact.of(found.chosen) if found.chosen else None,
-        tried=len(fast.known),
+        tried=len(fast.known.keys() | exact.known.keys()),
         evidence=_evidence(case, found.chosen),
         swaps=_named_swaps(case, found.chosen),
         nearest=nearest,
@@ -135,9 +141,12 @@ def search_edits(
 
 def _promising(case: Case, why: bool, ordered: Sequence[Edit], ranks: _Ranks[Edit], limit: int) -> _Found:
     """The smallest set found that takes the rank above the limit (`why`), or to it."""
-    left = case.budget - len(ranks.known)
-    budget = left if why else max(1, left - min(RESERVED, case.budget // 3))
-    small = smallest_subset(ordered, lambda chosen: (ranks.of(chosen) > limit) == why, budget)
+    budget = case.budget
+    if not why:
+        budget = min(budget, max(len(ranks.known) + 1, budget - min(RESERVED, budget // 3)))
+    small = smallest_subset(
+        ordered, lambda chosen: (ranks.of(chosen) > limit) == why, lambda: len(ranks.known) < budget
+    )
     chosen, out_of_reach = small.chosen or [], False
     if not why and len(ordered) and not 0 < len(chosen) <= HANDFUL:
         for size in range(1, 1 + min(HANDFUL, len(ordered))):
@@ -147,7 +156,15 @@ def _promising(case: Case, why: bool, ordered: Sequence[Edit], ranks: _Ranks[Edi
         handful = greedy_subset(pool, ranks.of, lambda rank: rank <= limit, HANDFUL)
         chosen = handful or chosen
         out_of_reach = handful is None and len(pool) == min(POOL, len(ordered))
-    return _Found(chosen, not chosen and small.tried >= budget, out_of_reach)
+    return _Found(chosen, not chosen and small.ended, out_of_reach)
+
+
+def _by_whatifs(case: Case, ordered: Sequence[Edit], ranks: _Ranks[Edit]) -> _Found:
+    """Why, where the fast ranks lead to nothing: nothing if the bundle stays without all of the history."""
+    if not ordered or ranks.of(ordered) <= case.k:
+        return _Found([])
+    small = smallest_subset(ordered, lambda chosen: ranks.of(chosen) > case.k, lambda: len(ranks.known) < WHATIFS)
+    return _Found(small.chosen or list(ordered))
 
 
 def _attempts(ordered: Sequence[Edit], ranks: _Ranks[Edit]) -> list[list[Edit]]:

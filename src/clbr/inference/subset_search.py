@@ -7,48 +7,39 @@ Candidate = TypeVar("Candidate")
 
 
 class Subset(NamedTuple, Generic[Candidate]):
-    """The subset found, or None; and how many subsets were tried."""
+    """The subset found, or None; and whether the search was ended before it had found one or tried all candidates."""
 
     chosen: list[Candidate] | None
-    tried: int
+    ended: bool
 
 
 def smallest_subset(
-    candidates: Sequence[Candidate], passes: Callable[[list[Candidate]], bool], budget: int
+    candidates: Sequence[Candidate], passes: Callable[[list[Candidate]], bool], may_try: Callable[[], bool]
 ) -> Subset[Candidate]:
-    """A small subset that passes, from candidates ordered by promise; at most `budget` subsets are tried.
+    """A small subset that passes, from candidates ordered by promise; `may_try` is asked before each that is tried.
 
     First the shortest prefix that passes, by doubling and bisection. Then each member is left out if the rest still
     passes, the least promising first.
     """
-    tried = 0
-
-    def test(subset: list[Candidate]) -> bool:
-        nonlocal tried
-        tried += 1
-        return passes(subset)
-
-    chosen: list[Candidate] | None = None
-    too_few, enough = 0, 1
-    while chosen is None and too_few < len(candidates) and tried < budget:
-        if test(list(candidates[:enough])):
-            chosen = list(candidates[:enough])
-        else:
-            too_few, enough = enough, min(2 * enough, len(candidates))
-    if chosen is None:
-        return Subset(None, tried)
-    while len(chosen) - too_few > 1 and tried < budget:
-        middle = (too_few + len(chosen)) // 2
-        if test(list(candidates[:middle])):
-            chosen = list(candidates[:middle])
-        else:
-            too_few = middle
+    too_few, enough = 0, min(1, len(candidates))
+    while True:
+        if too_few == len(candidates):
+            return Subset(None, ended=False)
+        if not may_try():
+            return Subset(None, ended=True)
+        if passes(list(candidates[:enough])):
+            break
+        too_few, enough = enough, min(2 * enough, len(candidates))
+    while enough - too_few > 1 and may_try():
+        middle = (too_few + enough) // 2
+        too_few, enough = (too_few, middle) if passes(list(candidates[:middle])) else (middle, enough)
+    chosen = list(candidates[:enough])
     for candidate in reversed(chosen.copy()):
-        if len(chosen) > 1 and tried < budget:
+        if len(chosen) > 1 and may_try():
             fewer = [one for one in chosen if one is not candidate]
-            if test(fewer):
+            if passes(fewer):
                 chosen = fewer
-    return Subset(chosen, tried)
+    return Subset(chosen, ended=False)
 
 
 def greedy_subset(
