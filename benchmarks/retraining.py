@@ -10,7 +10,7 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
 
 Scores are compared as they are served, with the vectors of cold-start nodes filled in. With --compare other ways to
 answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
-(clbr/inference/own_vectors.py), or refitted; the mean of the other seeds' answers; and each edit asked alone.
+(clbr/inference/own_vectors.py), or refitted; of each the mean of the other seeds' answers; and each edit asked alone.
 
 With --world the true change is known as well: of the bundles that enter a user's first 20, the share that the user would
 truly choose (the true first 20 of bundles that the user does not have, and those of validation and test), and the share
@@ -139,15 +139,15 @@ def compare_with_retraining(
         numbers = f"plain {one.plain:.2f}, one retraining with another {between:.2f}"
         print(f"{kind}, {name}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds; sd {spread(found)}")
     if options.compare:
-        found = np.stack([one["answers"] for one in answers])
-        others = [np.delete(found, seed, axis=0).mean(0) for seed in seeds]
-        pairs = [pair for seed in seeds for pair in zip(others[seed], anew[seed], strict=True)]
-        correlation = float(np.mean([spearmanr(*pair).statistic for pair in pairs]))
-        print(f"{kind}, mean of the other seeds' answers: {correlation / between**0.5:.2f}; plain {correlation:.2f}")
-        alone = one_by_one(kind, nodes, artifacts[0], edits)
-        same = np.nanmean([spearmanr(*pair).statistic for pair in zip(alone, found[0], strict=True)])
-        one, together = (measure_agreement(some, [0], anew[1:], seeds[1:]) for some in (alone[None], found[:1]))
-        print(f"{kind}, seed 0, each edit asked alone: {one}; all at once {together}; one with the other {same:.3f}")
+        for name in answers[0]:
+            correlation = mean_of_others(np.stack([one[name] for one in answers]), anew)
+            corrected = correlation / between**0.5
+            mean = f"{kind}, {name}, mean of the other {options.seeds - 1} seeds"
+            print(f"{mean}: {corrected:.2f}; plain {correlation:.2f}")
+        alone, together = one_by_one(kind, nodes, artifacts[0], edits), answers[0]["answers"]
+        both = (measure_agreement(some[None], [0], anew[1:], seeds[1:]) for some in (alone, together))
+        print("{}, seed 0, each edit asked alone: {}; all at once {}; ".format(kind, *both), end="")
+        print(f"one with the other {rank_correlation(alone, together):.3f}")
     without = score_changes(kind, nodes, before[0], before[1])
     print(f"{kind}, sd of the changes: retrained {spread(anew)}, two seeds without edits {spread(without)}", flush=True)
 
@@ -164,6 +164,19 @@ def one_by_one(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edi
     return np.concatenate(
         [whatif_changes(kind, nodes[at : at + 1], artifact, of(nodes[at])) for at in range(len(nodes))]
     )
+
+
+def mean_of_others(found: Changes, anew: Changes) -> float:
+    """Return the correlation of the mean answer of all seeds but one with the retraining of that one."""
+    others = [np.delete(found, seed, axis=0).mean(0) for seed in range(len(found))]
+    return float(np.mean([rank_correlation(*pair) for pair in zip(others, anew, strict=True)]))
+
+
+def rank_correlation(one: Changes, other: Changes) -> float:
+    """Return the rank correlation of two changes, mean over users; without users for whom nothing changes."""
+    changed = (np.ptp(one, axis=1) > 0) & (np.ptp(other, axis=1) > 0)
+    pairs = zip(one[changed], other[changed], strict=True)
+    return float(np.mean([spearmanr(*pair).statistic for pair in pairs]))
 
 
 def spread(changes: Changes) -> str:
