@@ -14,7 +14,8 @@ from clbr.inference.artifact import VECTORS, Artifact, open_artifact
 from clbr.inference.card import write_card
 from clbr.inference.export import export, widened
 from clbr.inference.recommend import KnownScorer, recommend
-from clbr.models.registry import MODELS
+from clbr.models.registry import MODELS, make_model
+from clbr.models.trilevel import TriLevel
 from clbr.training.config import compose
 from clbr.training.run import start
 from clbr.training.run_folder import best_scorer
@@ -79,7 +80,6 @@ def test_unseen_nodes_change_nothing_for_the_others(tiny: World) -> None:
     config = compose("tiny", "bgcn", changes={"epochs": 1})
     from clbr.inference.artifact import make_graph
     from clbr.models.base import Encoder
-    from clbr.models.registry import make_model
 
     model = make_model("bgcn", config.settings, tiny.dataset, torch.Generator().manual_seed(0))
     wide = widened(model, "bgcn", config.settings, tiny.dataset)
@@ -91,6 +91,17 @@ def test_unseen_nodes_change_nothing_for_the_others(tiny: World) -> None:
         there = wide.encode(make_graph(pairs, 600, 150, 240))  # type: ignore[arg-type]
     assert torch.allclose(here.joined("users"), there.joined("users")[:-1], atol=1e-6)
     assert torch.allclose(here.joined("bundles"), there.joined("bundles")[:-1], atol=1e-6)
+
+
+def test_own_vectors_that_were_never_trained_are_0(tiny: World) -> None:
+    """Of users without bundles, if only users with bundles have any: a first bundle gives them none either."""
+    data = replace(tiny.dataset, train=tiny.dataset.train[tiny.dataset.train[:, 0] != 5])
+    model = make_model("trilevel", {"user_vectors": "choosers"}, data, torch.Generator().manual_seed(0))
+    assert isinstance(model, TriLevel)
+    for settings, own in (({"user_vectors": "choosers"}, 0 * model.users[5]), ({}, model.users[5])):
+        wide = widened(model, "trilevel", settings, data)
+        assert isinstance(wide, TriLevel) and torch.equal(wide.users[5], own)
+        assert torch.equal(wide.users[6], model.users[6])
 
 
 @pytest.mark.parametrize("name", ["vectors.safetensors", "weights.safetensors", "graph.safetensors", "bundles.json"])

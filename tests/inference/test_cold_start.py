@@ -51,13 +51,13 @@ def test_a_node_with_any_edge_is_warm_to_a_model_that_uses_all_relations() -> No
     assert found.bundles[:3].tolist() == [[10, 11], [12, 13], [14, 15]]
 
 
-def test_a_user_with_items_is_known_to_trilevel_unless_the_vector_is_zero() -> None:
+def test_a_user_with_items_is_known_to_trilevel_on_every_level() -> None:
     level = vectors().levels["item"]
     found = fill_cold_start(TriLevel, Embeddings({"bundle": level}), graph()).levels["bundle"]
-    assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [1, 2]]  # user 2 has items, and a vector of their own
-    unseen = Level(level.users * torch.tensor([[0.0], [1.0], [0.0], [1.0]]), level.bundles)
-    found = fill_cold_start(TriLevel, Embeddings({"bundle": unseen}), graph()).levels["bundle"]
-    assert found.users.tolist() == [[0, 0], [2, 3], [1, 1.5], [1, 1.5]]  # zeros stay with a user who has bundles
+    assert found.users.tolist() == [[0, 1], [2, 3], [4, 5], [1, 2]]  # user 2 has items
+    without = Level(level.users * torch.tensor([[1.0], [1.0], [0.0], [1.0]]), level.bundles)
+    found = fill_cold_start(TriLevel, Embeddings({"bundle": without}), graph()).levels["bundle"]
+    assert found.users.tolist() == [[0, 1], [2, 3], [0, 0], [1, 2]]  # an unseen user with items has zeros here
 
 
 def test_the_nearest_bundle_shares_the_rarest_items() -> None:

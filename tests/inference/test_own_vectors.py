@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clbr import EdgeEdits
 from clbr.data.pairs import neighbours
+from clbr.graph.graph import BundleGraph, Edges
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.cold_start import encode_filled
 from clbr.inference.explain import explain
@@ -19,6 +20,7 @@ from clbr.inference.whatif import edited_state, factual_state
 from clbr.models.base import Encoder
 from clbr.models.embeddings import Embeddings
 from clbr.models.registry import build_model
+from clbr.models.trilevel import TriLevel, TriLevelConfig
 
 USER = 3
 
@@ -81,6 +83,15 @@ def test_an_own_vector_of_zeros_moves_too() -> None:
 def test_without_choices_or_without_negatives_there_is_nothing_to_fit(chosen: list[int]) -> None:
     (loss,) = losses(chosen)
     assert not loss.gradient().any() and not loss.hessian().any()
+
+
+def test_the_own_vector_of_a_user_who_drops_all_choices_moves_unless_only_choosers_have_one() -> None:
+    one = np.array([[0, 0]], np.int32)
+    before = BundleGraph(*(Edges(one, (2, 2)) for _ in range(3)))
+    edits = EdgeEdits(drop={"ub": one})
+    for which, moved in (("all", [0]), ("choosers", []), ("none", [])):
+        model = TriLevel(TriLevelConfig(user_vectors=which), 2, 2, 2)  # type: ignore[arg-type]
+        assert moved_users(model, edits, before, edits.apply(before)) == moved
 
 
 def test_dropping_all_choices_does_not_reverse_the_own_vector(trilevel: Artifact) -> None:

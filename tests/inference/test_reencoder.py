@@ -54,10 +54,16 @@ def examples(graph: BundleGraph) -> list[EdgeEdits]:
     ]
 
 
-@pytest.mark.parametrize("name", ENCODERS)
-def test_edits_give_the_vectors_and_scores_of_a_full_encoding(graph: BundleGraph, name: str) -> None:
-    model = build_model(name, {"dim": 8}, graph.users, graph.bundles, graph.items)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in ENCODERS), *(("trilevel", {"user_vectors": which}) for which in ("choosers", "none"))],
+)
+def test_edits_give_the_vectors_and_scores_of_a_full_encoding(
+    graph: BundleGraph, name: str, settings: dict[str, str]
+) -> None:
+    model = build_model(name, {"dim": 8} | settings, graph.users, graph.bundles, graph.items)
     model.initialise(torch.Generator().manual_seed(0))
+    torch.nn.init.normal_(next(model.parameters()), generator=torch.Generator().manual_seed(1))  # some begin at 0
     assert isinstance(model.requires_grad_(False).eval(), Encoder)
     encoder = Reencoder(model, graph)  # type: ignore[arg-type]
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -79,9 +85,12 @@ def test_edits_give_the_vectors_and_scores_of_a_full_encoding(graph: BundleGraph
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("name", ["lightgcn", "crosscbr", "trilevel"])
-def test_only_changed_rows_are_computed(graph: BundleGraph, name: str) -> None:
-    model = build_model(name, {"dim": 8, "layers": 1}, graph.users, graph.bundles, graph.items)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("lightgcn", {}), ("crosscbr", {}), ("trilevel", {}), ("trilevel", {"user_vectors": "choosers"})],
+)
+def test_only_changed_rows_are_computed(graph: BundleGraph, name: str, settings: dict[str, str]) -> None:
+    model = build_model(name, {"dim": 8, "layers": 1} | settings, graph.users, graph.bundles, graph.items)
     model.initialise(torch.Generator().manual_seed(0))
     encoder = Reencoder(model.requires_grad_(False), graph)  # type: ignore[arg-type]
     edits = EdgeEdits(add={"ub": examples(graph)[1].add["ub"]})

@@ -179,7 +179,7 @@ def cold_data() -> BundleDataset:
 
 
 def test_it_is_the_default_where_a_tenth_of_the_validation_pairs_is_cold(cold_data: BundleDataset) -> None:
-    share = cold_share(cold_data.train, cold_data.validation, len(cold_data.bundles))
+    share = cold_share(cold_data.train, cold_data.validation, "bundles")
     assert share > 0.1
     by_data = defaults_by_data("trilevel", cold_data)
     assert compose("", "trilevel", by_data=by_data).settings["calibrate_cold"]
@@ -187,6 +187,19 @@ def test_it_is_the_default_where_a_tenth_of_the_validation_pairs_is_cold(cold_da
     warm = defaults_by_data("trilevel", clbr.simulate("tiny").dataset)
     assert not compose("", "trilevel", by_data=warm).settings["calibrate_cold"]
     assert "calibrate_cold" not in defaults_by_data("dam", cold_data)
+
+
+def test_only_choosers_have_own_vectors_where_a_tenth_of_the_validation_pairs_is_of_cold_users() -> None:
+    data = clbr.simulate("tiny").dataset
+    few, many = (replace(data, train=data.train[data.train[:, 0] >= users]) for users in (20, 120))
+    shares = [cold_share(one.train, one.validation, "users") for one in (few, many)]
+    assert 0 < shares[0] < 0.1 < shares[1]
+    found = [defaults_by_data("trilevel", one)["user_vectors"] for one in (data, few, many)]
+    assert found == ["all", "all", "choosers"]
+    by_data = defaults_by_data("trilevel", many)
+    assert compose("", "trilevel", by_data=by_data).settings["user_vectors"] == "choosers"
+    assert compose("", "trilevel", by_data=by_data, changes={"user_vectors": "all"}).settings["user_vectors"] == "all"
+    assert "user_vectors" not in defaults_by_data("crosscbr", many)
 
 
 def test_a_calibrated_model_finds_cold_bundles_and_another_does_not(cold_data: BundleDataset, tmp_path: Path) -> None:
@@ -316,5 +329,7 @@ def test_more_levels_than_a_calibration_holds_is_an_error(cold_data: BundleDatas
 
 
 def test_cold_share_counts_pairs() -> None:
-    assert cold_share(pairs((0, 0)), pairs((1, 0), (1, 1), (2, 1)), 2) == pytest.approx(2 / 3)
-    assert cold_share(pairs((0, 0)), pairs(), 2) == 0
+    train, held_out = pairs((0, 0)), pairs((0, 0), (1, 0), (1, 1), (2, 1))
+    assert cold_share(train, held_out, "bundles") == 2 / 4
+    assert cold_share(train, held_out, "users") == 3 / 4
+    assert cold_share(train, pairs(), "bundles") == 0

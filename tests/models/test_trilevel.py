@@ -50,7 +50,7 @@ def test_each_level_is_as_computed_by_hand() -> None:
 
 
 def test_without_vectors_of_their_own_users_are_what_they_chose() -> None:
-    made = model(user_vectors=False)
+    made = model(user_vectors="none")
     levels = made.encode(graph()).levels
     close(levels["item"].users, [[0.0, 1.0]])  # item 0's direction
     close(levels["item"].items, [[0.0, 1.0], [3.0, 0.0]])  # type: ignore[arg-type]
@@ -58,6 +58,19 @@ def test_without_vectors_of_their_own_users_are_what_they_chose() -> None:
     close(levels["bundle"].bundles, [[0.0, 2.0], [1.0, 1.0]])
     close(levels["contents"].users, [[0.0, 2.0]])  # as ever: the mean of the user's items
     assert made.own_vectors() is None
+
+
+def test_only_users_with_bundles_have_vectors_of_their_own_if_so_set() -> None:
+    made = model(user_vectors="choosers")
+    every = model().encode(graph()).levels
+    for name, level in made.encode(graph()).levels.items():
+        for side in ("users", "bundles"):
+            assert torch.equal(getattr(level, side), getattr(every[name], side))  # the user has chosen bundle 0
+    cold = graph().replaced(ub=Edges(np.empty((0, 2), np.int32), (1, 2)))
+    levels = made.encode(cold).levels
+    close(levels["item"].users, [[0.0, 1.0]])  # item 0's direction alone
+    close(levels["item"].items, [[0.0, 1.0], [3.0, 0.0]])  # type: ignore[arg-type]
+    close(levels["bundle"].users, [[0.0, 0.0]])
 
 
 def test_the_contents_level_can_be_left_out() -> None:

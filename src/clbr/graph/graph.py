@@ -74,6 +74,10 @@ class Edges:
         """Transpose of `symmetric`."""
         return self.symmetric.T
 
+    def only_connected(self, x: Tensor) -> Tensor:
+        """Return left vectors with those of nodes without edges set to 0."""
+        return x * (self.left_degrees > 0).to(x)[:, None]
+
     def without(self, left: Tensor, right: Tensor) -> "Edges":
         """Return the edges with these pairs at weight 0. Pairs that are not edges are ignored."""
         codes = encode(self.pairs, self.shape[1])

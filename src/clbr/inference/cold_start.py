@@ -58,9 +58,7 @@ def user_levels(
     choosers = graph.ub.left_degrees > 0
     for name, level in embeddings.levels.items():
         warm, own = warm_users[name], level.users[user]
-        is_warm = bool(warm[user]) and bool(choosers[user] or own.any())
-        mean = choosers if choosers.any() else warm
-        vector = own if is_warm or not warm.any() else _mean(level.users, mean)
+        vector = own if warm[user] or not warm.any() else _mean(level.users, choosers if choosers.any() else warm)
         found[name] = vector, fill(level.bundles, warm_bundles[name], graph)
     return found
 
@@ -84,9 +82,8 @@ def _warm(degrees: dict[str, Tensor], relations: tuple[Relation, ...]) -> Tensor
 
 
 def _fill_users(vectors: Tensor, warm: Tensor, graph: BundleGraph) -> Tensor:
-    """Replace the vectors of cold users by the mean of users with bundles; also zeros of users without bundles."""
+    """Replace the vectors of cold users by the mean of users with bundles."""
     choosers = graph.ub.left_degrees > 0
-    warm = warm & (choosers | vectors.any(1))
     if warm.all() or not warm.any():
         return vectors
     return torch.where(warm[:, None], vectors, _mean(vectors, choosers if choosers.any() else warm))

@@ -32,7 +32,7 @@ from clbr.inference.artifact import (
 from clbr.inference.card import measure, write_card
 from clbr.inference.index import INDEX, INDEX_ABOUT, AboutIndex, write_index
 from clbr.inference.vectors import check_vectors, save_vectors
-from clbr.models.base import Model, VectorScorer
+from clbr.models.base import Encoder, Model, VectorScorer
 from clbr.models.registry import build_model
 from clbr.training.config import RunConfig
 from clbr.training.run_folder import best_epoch, best_model, read_config, read_dataset, read_origin
@@ -164,7 +164,10 @@ def is_artifact(folder: Path) -> bool:
 
 
 def widened(model: Model, name: str, settings: dict[str, Any], dataset: BundleDataset) -> Model:
-    """The model with rows of zeros for an unseen user and an unseen bundle: their vectors come from their edges."""
+    """The model with rows of zeros for an unseen user and an unseen bundle: their vectors come from their edges.
+
+    If only users with bundles have vectors of their own, those of other users, which were never trained, become 0, too.
+    """
     wide = build_model(name, settings, len(dataset.users) + 1, len(dataset.bundles) + 1, len(dataset.items))
     state = {key: value.cpu() for key, value in model.state_dict().items()}
     for key, parameter in wide.state_dict().items():
@@ -173,6 +176,10 @@ def widened(model: Model, name: str, settings: dict[str, Any], dataset: BundleDa
             padding = [side for size in reversed(missing) for side in (0, size)]
             state[key] = torch.nn.functional.pad(state[key], padding)
     wide.load_state_dict(state)
+    own = wide.own_vectors() if isinstance(wide, Encoder) else None
+    if own is not None and own.only_choosers:
+        chose = np.isin(np.arange(len(own.table)), dataset.train[:, 0])
+        own.table.data[~torch.from_numpy(chose)] = 0
     return wide
 
 

@@ -9,7 +9,7 @@ the softmax of training, and a ridge: weight decay, and early stopping, which ac
 Newton step, - (L'' + ridge)^-1 (the gradient of L on the edited data less that on the data). This is an influence
 function (Koh and Liang, ICML 2017) of one row of the parameters. It leaves out the contrastive loss, edge dropout, and
 that other vectors follow. A user without choices in the graph has no fitted vector, and is not moved; neither is one
-who has no pairs at all after the edits.
+who has no pairs at all after the edits, or no own vector then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -113,8 +113,11 @@ def level_scores(levels: UserLevels) -> Tensor:
 
 def moved_users(model: Encoder, edits: EdgeEdits, before: BundleGraph, after: BundleGraph) -> list[int]:
     """The users whose own vectors follow the edits of their choices; none if the model has no own vectors."""
-    users: list[int] = edits.left_nodes("ub").tolist() if model.own_vectors() else []
-    pairs = after.ub.left_degrees + after.ui.left_degrees
+    own = model.own_vectors()
+    if own is None:
+        return []
+    users: list[int] = edits.left_nodes("ub").tolist()
+    pairs = after.ub.left_degrees if own.only_choosers else after.ub.left_degrees + after.ui.left_degrees
     return [user for user in users if before.ub.left_degrees[user] > 0 and pairs[user] > 0]
 
 

@@ -127,6 +127,20 @@ class EditedEdges(Edges):
         """Number of edges of each right node."""
         return self._degrees(self.before.right_degrees, 1)
 
+    def only_connected(self, x: Any) -> Any:
+        """Left vectors with those of nodes without edges set to 0."""
+        if x not in self.known:
+            return super().only_connected(x)
+        changed = (self.left_degrees > 0) != (self.before.left_degrees > 0)
+
+        def compute(at: Rows) -> Tensor:
+            rows = torch.from_numpy(at)
+            kept: Tensor = x[rows] * (self.left_degrees[rows] > 0).to(x)[:, None]
+            return kept
+
+        before = self.known.result(self.before.only_connected, x)
+        return ChangedRows(self.known, before, np.flatnonzero(changed), compute)
+
     def _degrees(self, before: Tensor, side: int) -> Tensor:
         added, dropped = (np.bincount(pairs[:, side], minlength=len(before)) for pairs in (self.add, self.drop))
         return before + torch.from_numpy(added - dropped)

@@ -12,6 +12,7 @@ to be large, which a mean over items hides. The numbers are those under which th
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -64,10 +65,10 @@ def features(graph: BundleGraph, popularity: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(sizes), sizes, graph.bi.mean @ popularity[:, None]], dim=1)
 
 
-def cold_share(train: Pairs, held_out: Pairs, bundles: int) -> float:
-    """Return the share of held-out pairs whose bundle has no training pair."""
-    chosen = np.bincount(train[:, 1], minlength=bundles) > 0
-    return float((~chosen[held_out[:, 1]]).mean()) if len(held_out) else 0.0
+def cold_share(train: Pairs, held_out: Pairs, side: Literal["users", "bundles"]) -> float:
+    """Return the share of held-out pairs whose user, or bundle, has no training pair."""
+    column = 0 if side == "users" else 1
+    return float((~np.isin(held_out[:, column], train[:, column])).mean()) if len(held_out) else 0.0
 
 
 def fit_calibration(

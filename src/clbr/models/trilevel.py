@@ -36,8 +36,8 @@ class TriLevelConfig(EncoderConfig):
     objective: Objective = Field("softmax", description="bpr, softmax or slk")
     layers: int = Field(1, ge=1, description="number of propagation layers on each level")
     contents_level: bool = Field(True, description="whether there is a contents level")
-    user_vectors: bool = Field(
-        True, description="whether users have vectors of their own besides those of their choices"
+    user_vectors: Literal["all", "choosers", "none"] = Field(
+        "all", description="which users have vectors of their own besides those of their choices: with bundles, or none"
     )
     fusion: Literal["late", "early"] = Field("late", description="add the levels' scores, or the levels' user vectors")
     contrastive_weight: float = Field(0.2, ge=0, description="weight of the contrastive loss")
@@ -98,9 +98,9 @@ class TriLevel(Encoder):
     def own_vectors(self) -> OwnVectors | None:
         """Return the users' vectors, a term on two levels; early fusion would mix them into all three."""
         config = self.config
-        if config.objective != "softmax" or config.fusion != "late" or not config.user_vectors:
+        if config.objective != "softmax" or config.fusion != "late" or config.user_vectors == "none":
             return None
-        return OwnVectors(self.users, ("item", "bundle"))
+        return OwnVectors(self.users, ("item", "bundle"), only_choosers=config.user_vectors == "choosers")
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Drop edges once an epoch, each direction of an edge on its own."""
@@ -110,7 +110,7 @@ class TriLevel(Encoder):
 
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Propagate over each graph."""
-        layers, own = self.config.layers, self.users if self.config.user_vectors else 0 * self.users
+        layers, own = self.config.layers, self._own_vectors_on(graph)
         users, items = propagate(graph.ui, own, self.items, layers)  # (U, d), (I, d)
         choosers, bundles = propagate(graph.ub, own, self.bundles, layers)  # (U, d), (B, d)
         levels = {"item": Level(users, graph.bi.mean @ items, items), "bundle": Level(choosers, bundles)}
@@ -121,6 +121,12 @@ class TriLevel(Encoder):
             fused = torch.stack([level.users for level in levels.values()]).sum(0)
             levels = {name: replace(level, users=fused) for name, level in levels.items()}
         return Embeddings(levels)
+
+    def _own_vectors_on(self, graph: BundleGraph) -> Tensor:
+        """Return the users' own vectors, (U, d), 0 for those who have none."""
+        if self.config.user_vectors == "choosers":
+            return graph.ub.only_connected(self.users)
+        return self.users if self.config.user_vectors == "all" else 0 * self.users
 
     def task_losses(self, embeddings: Embeddings, batch: Batch) -> dict[str, Tensor]:
         """Return the objective, and the contrast between the levels.

@@ -24,8 +24,8 @@ NO_PRESET, ANY_DATA = "none", ("wide",)
 PAPER_CONSTRAINT = "adaptive"
 STEPS, SMALLEST_BATCH = 16, 256
 """Where the batch size follows from the data, an epoch has about so many steps, and a batch at least so many pairs."""
-CALIBRATED_SHARE = 0.1
-"""Share of the validation pairs from which on cold bundles are calibrated, unless a setting says otherwise."""
+COLD_SHARE = 0.1
+"""Share of the validation pairs from which on a model's defaults are for cold bundles, or for cold users."""
 BEYOND_PAPER = ("redraw", "view_positives", "warm_up")
 """Settings of views that change the paper's method where a preset turns them on."""
 
@@ -177,8 +177,9 @@ def _sort_settings(
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
     """Return the settings whose defaults depend on a data set.
 
-    These are the batch size, those that the model names, and whether cold bundles are calibrated: where bundles that
-    nobody chose in training have a tenth of the validation pairs or more.
+    These are the batch size, those that the model names, and what is done about cold nodes. Where bundles that nobody
+    chose in training have a tenth of the validation pairs or more, cold bundles are calibrated; where users without
+    training pairs have as many, only users with bundles have vectors of their own.
     """
     found = find_model(model)
     if issubclass(found, ClosedForm):
@@ -186,8 +187,10 @@ def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
     pairs = len(dataset.train)
     settings: dict[str, Any] = {"batch_size": default_batch_size(pairs)} | found.defaults_for(pairs)
     if "calibrate_cold" in found.config_class.model_fields:
-        share = cold_share(dataset.train, dataset.validation, len(dataset.bundles))
-        settings["calibrate_cold"] = share >= CALIBRATED_SHARE
+        settings["calibrate_cold"] = cold_share(dataset.train, dataset.validation, "bundles") >= COLD_SHARE
+    if "user_vectors" in found.config_class.model_fields:
+        cold = cold_share(dataset.train, dataset.validation, "users") >= COLD_SHARE
+        settings["user_vectors"] = "choosers" if cold else "all"
     return settings
 
 
@@ -195,7 +198,7 @@ def settings_by_data(model: type[Model]) -> set[str]:
     """Return the names of the settings whose defaults depend on the data."""
     if issubclass(model, ClosedForm):
         return set()
-    return {"batch_size", "learning_rate", "calibrate_cold", *model.defaults_for(1 << 62)}
+    return {"batch_size", "learning_rate", "calibrate_cold", "user_vectors", *model.defaults_for(1 << 62)}
 
 
 def default_batch_size(pairs: int) -> int:
