@@ -12,13 +12,14 @@ Scores are compared as they are served, with the vectors of cold-start nodes fil
 answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
 (clbr/inference/own_vectors.py), or refitted; of each the mean of the other seeds' answers; and each edit asked alone.
 
-With --world the true change is known as well: of the bundles that enter a user's first 20, the share that the user would
-truly choose (the true first 20 of bundles that the user does not have, and those of validation and test), and the share
-of random ones.
+With --world the answers are compared with the true change instead, one node at a time. For added items also: of the
+bundles that enter a user's first 20, the share that the user would truly choose (the true first 20 of bundles that the
+user does not have, and those of validation and test), and the share of random ones. Edits of choices change no
+preference in these worlds.
 
     python benchmarks/retraining.py DATA --seeds 4 --edits items-added,swaps --out runs [--compare] [--model crosscbr]
                                     [--paradigm clbr] [--preset FILE.toml]
-    python benchmarks/retraining.py DATA --world --out runs
+    python benchmarks/retraining.py DATA --world --edits items-added,items-dropped,swaps,contents-added --out runs
 """
 
 import argparse
@@ -51,7 +52,7 @@ from clbr.inference.retraining import (
     served,
     whatif_changes,
 )
-from clbr.inference.whatif import edited_state, factual_state
+from clbr.inference.whatif import factual_state
 from clbr.models.base import Encoder, VectorScorer
 from clbr.models.embeddings import Embeddings
 from clbr.simulation.generate import SimulateConfig, draw
@@ -105,7 +106,8 @@ def main() -> None:
     if options.world:
         origin = SimulateConfig.from_toml(options.data / ORIGIN)
         world = draw(world_config(origin.like, origin.scale, origin.variant), origin.seed)
-        compare_with_truth(artifacts[0], world, dataset)
+        for kind in options.edits.split(","):
+            compare_with_truth(kind, artifacts[0], world)
         return
     for kind in options.edits.split(","):
         compare_with_retraining(kind, artifacts, dataset, options)
@@ -155,15 +157,15 @@ def compare_with_retraining(
 def one_by_one(kind: EditKind, nodes: NDArray[np.int64], artifact: Artifact, edits: EdgeEdits) -> Changes:
     """Return the changes of scores that what-if predicts, each node edited alone: as they are asked for in use."""
 
-    def of(node: int) -> EdgeEdits:
-        add, drop = (
-            {one: pairs[pairs[:, 0] == node] for one, pairs in side.items()} for side in (edits.add, edits.drop)
-        )
-        return EdgeEdits(add=add, drop=drop)
-
     return np.concatenate(
-        [whatif_changes(kind, nodes[at : at + 1], artifact, of(nodes[at])) for at in range(len(nodes))]
+        [whatif_changes(kind, nodes[at : at + 1], artifact, edits_of(nodes[at], edits)) for at in range(len(nodes))]
     )
+
+
+def edits_of(node: int, edits: EdgeEdits) -> EdgeEdits:
+    """Return the edits of one node alone."""
+    add, drop = ({one: pairs[pairs[:, 0] == node] for one, pairs in side.items()} for side in (edits.add, edits.drop))
+    return EdgeEdits(add=add, drop=drop)
 
 
 def mean_of_others(found: Changes, anew: Changes) -> float:
@@ -222,34 +224,47 @@ def refit(
     return Embeddings(levels)
 
 
-def compare_with_truth(artifact: Artifact, world: World, dataset: BundleDataset) -> None:
-    """Edit every user who has a bundle, one by one, and compare the changes with the world's."""
-    users, edits = draw_edits(dataset, "items-added", len(dataset.users))
-    true_choices, added = world.choices(users, K, edits), edits.add["ui"]
-    bundles = np.arange(len(dataset.bundles))
+def compare_with_truth(kind: EditKind, artifact: Artifact, world: World) -> None:
+    """Edit nodes one by one, and compare the changes of scores with the world's."""
+    nodes, edits = draw_edits(world.dataset, kind, len(world.dataset.users))
+    found, true = one_by_one(kind, nodes, artifact, edits), true_changes(kind, nodes, world, edits)
+    changed = (np.ptp(found, axis=1) > 0) & (np.ptp(true, axis=1) > 0)
+    values = [spearmanr(*pair).statistic for pair in zip(found[changed], true[changed], strict=True)]
+    error = 1.96 * np.std(values) / len(values) ** 0.5
+    print(f"{kind}, rank correlation with the true change: mean {np.mean(values):.3f} ± {error:.3f}, ", end="")
+    print(f"sd {np.std(values):.3f}; {len(values)} edited", flush=True)
+    if kind == "items-added":
+        compare_entered(nodes, found, edits, artifact, world)
+
+
+def true_changes(kind: EditKind, nodes: NDArray[np.int64], world: World, edits: EdgeEdits) -> Changes:
+    """Return the change of the preference of each edited user for all bundles, or of all users for each bundle."""
+    other = np.arange(len(world.dataset.users if edits_bundles(kind) else world.dataset.bundles))
+    left, right = (grid.ravel() for grid in np.meshgrid(nodes, other, indexing="ij"))
+    pairs = np.stack([right, left] if edits_bundles(kind) else [left, right], axis=1)
+    change = world.preference("ub", pairs, edits) - world.preference("ub", pairs)
+    return change.reshape(len(nodes), len(other)).astype(np.float64)
+
+
+def compare_entered(
+    users: NDArray[np.int64], changes: Changes, edits: EdgeEdits, artifact: Artifact, world: World
+) -> None:
+    """Print which share of the bundles that enter a user's list the user would truly choose."""
+    dataset, state = world.dataset, factual_state(artifact)
     correct: list[bool] = []
-    random_shares, correlations = [], []
-    for user, choices in zip(users.tolist(), true_choices.tolist(), strict=True):
-        user_edits = EdgeEdits(add={"ui": added[added[:, 0] == user]})
-        if not user_edits.touches("ui"):
-            continue
-        held_out = (neighbours(pairs, user).tolist() for pairs in (dataset.validation, dataset.test))
-        wanted = {*choices}.union(*held_out)
-        old, new = factual_state(artifact), edited_state(artifact, user_edits)
-        listed = old.ranking(user, K)
-        entered = [bundle for bundle in new.ranking(user, K) if bundle not in listed]
+    random_shares: list[float] = []
+    for user, change, choices in zip(users.tolist(), changes, world.choices(users, K, edits).tolist(), strict=True):
+        known = neighbours(dataset.train, user)
+        wanted = {*choices}.union(*(neighbours(pairs, user).tolist() for pairs in (dataset.validation, dataset.test)))
+        scores = state.scores(user)[:-1].numpy() + change
+        scores[known] = -np.inf
+        entered = set(np.argsort(-scores, kind="stable")[:K].tolist()) - set(state.ranking(user, K))
         correct += [bundle in wanted for bundle in entered]
-        random_shares += [len(wanted) / (len(bundles) - len(neighbours(dataset.train, user)))] * len(entered)
-        pairs = np.stack([np.full(len(bundles), user), bundles], axis=1)
-        true_change = world.preference("ub", pairs, user_edits) - world.preference("ub", pairs)
-        change = (new.scores(user) - old.scores(user))[:-1]
-        correlations.append(float(spearmanr(change, true_change).statistic))
+        random_shares += [len(wanted) / (len(scores) - len(known))] * len(entered)
     share = np.mean(correct)
     error = 1.96 * (share * (1 - share) / len(correct)) ** 0.5
     print(f"of {len(correct)} bundles that enter, truly chosen: {100 * share:.1f} % ± {100 * error:.1f}; ", end="")
-    print(f"of random bundles {100 * np.mean(random_shares):.1f} %")
-    mean, deviation = np.mean(correlations), np.std(correlations)
-    print(f"rank correlation of the change with the true change: mean {mean:.3f}, sd {deviation:.3f}")
+    print(f"of random bundles {100 * np.mean(random_shares):.1f} %", flush=True)
 
 
 if __name__ == "__main__":
