@@ -11,14 +11,16 @@ the change of all users' scores. What is printed is explained in clbr/evaluation
 Scores are compared as they are served, with the vectors of cold-start nodes filled in. With --compare other ways to
 answer are measured as well: with all parameters fixed; with only the edited user's own vector moved by one step
 (clbr/inference/own_vectors.py), or refitted; of each the mean of the other seeds' answers; and each edit asked alone.
+Of an edited bundle the change of its mean score over users is compared as well, which decides how many users get it.
+With --popular the users or bundles with the most choices are edited instead of random ones.
 
 With --world the answers are compared with the true change instead, one node at a time. For added items also: of the
 bundles that enter a user's first 20, the share that the user would truly choose (the true first 20 of bundles that the
 user does not have, and those of validation and test), and the share of random ones. Edits of choices change no
 preference in these worlds.
 
-    python benchmarks/retraining.py DATA --seeds 4 --edits items-added,swaps --out runs [--compare] [--model crosscbr]
-                                    [--paradigm clbr] [--preset FILE.toml]
+    python benchmarks/retraining.py DATA --seeds 4 --edits items-added,swaps --out runs [--compare] [--popular] [--count 20]
+                                    [--model crosscbr] [--paradigm clbr] [--preset FILE.toml]
     python benchmarks/retraining.py DATA --world --edits items-added,items-dropped,swaps,contents-added --out runs
 """
 
@@ -43,6 +45,7 @@ from clbr.inference.cold_start import encode_filled
 from clbr.inference.export import run_artifact
 from clbr.inference.own_vectors import RIDGE, ChoiceLoss, move_own_vectors
 from clbr.inference.retraining import (
+    EDITED,
     SIZES,
     EditKind,
     draw_edits,
@@ -92,6 +95,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--edits", default="items-added", help=f"some of {', '.join(SIZES)}, separated by commas")
     parser.add_argument("--compare", action="store_true", help="measure other ways to answer, too")
+    parser.add_argument("--popular", action="store_true", help="edit the users or bundles with the most choices")
+    parser.add_argument("--count", type=int, default=EDITED, help="how many users or bundles are edited")
     parser.add_argument("--world", action="store_true", help="the data were simulated: compare with the truth")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--threads", type=int)
@@ -120,8 +125,10 @@ def compare_with_retraining(
     options: argparse.Namespace,
 ) -> None:
     """Edit some nodes at once, retrain on all their edits with every seed, and print the agreement."""
-    nodes, edits = draw_edits(dataset, kind)
-    edited = replace(edit_dataset(dataset, edits), name=f"{dataset.name}-edited-{kind}")
+    nodes, edits = draw_edits(dataset, kind, options.count, popular=options.popular)
+    which = f"{kind}-popular" if options.popular else kind
+    which += "" if options.count == EDITED else f"-{options.count}"
+    edited = replace(edit_dataset(dataset, edits), name=f"{dataset.name}-edited-{which}")
     data = options.out / edited.name
     if not data.exists():
         save(edited, data)
@@ -140,6 +147,10 @@ def compare_with_retraining(
         between = one.between  # of retrainings: the same for all answers
         numbers = f"plain {one.plain:.2f}, one retraining with another {between:.2f}"
         print(f"{kind}, {name}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds; sd {spread(found)}")
+        if edits_bundles(kind):
+            shifts = found.mean((0, 2)), anew.mean((0, 2))
+            correlation, error = np.corrcoef(*shifts)[0, 1], np.mean((shifts[0] - shifts[1]) ** 2) ** 0.5
+            print(f"{kind}, {name}, change of a bundle's mean score: correlation {correlation:.2f}, error {error:.3f}")
     if options.compare:
         for name in answers[0]:
             correlation = mean_of_others(np.stack([one[name] for one in answers]), anew)

@@ -26,7 +26,7 @@ def test_a_users_list_before_and_after(run: Run, folder: Path, recommender: Reco
     code, out, err = run("whatif", folder, "--user", "3", "--drop-item", has, "--k", "5")
     assert (code, err) == (0, "")
     assert "For user 3, first 5" in out
-    assert out.count("Predicted by propagation, not by retraining") == 1
+    assert out.count("Predicted, not retrained") == 1
     first = recommender.whatif(3, drop_items=[has], k=5).moves[0]
     assert f"{first.name} ({first.id})" in out  # the id, to type in the next question
     code, out, _ = run("whatif", folder, "--user", "3", "--drop-item", has, "--k", "5", "--json")

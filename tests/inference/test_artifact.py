@@ -93,13 +93,14 @@ def test_unseen_nodes_change_nothing_for_the_others(tiny: World) -> None:
     assert torch.allclose(here.joined("bundles"), there.joined("bundles")[:-1], atol=1e-6)
 
 
-def test_own_vectors_that_were_never_trained_are_0(tiny: World) -> None:
+@pytest.mark.parametrize("others", [{}, {"objective": "bpr"}, {"fusion": "early"}], ids=str)
+def test_own_vectors_that_were_never_trained_are_0(others: dict[str, str], tiny: World) -> None:
     """Of users without bundles, if only users with bundles have any: a first bundle gives them none either."""
     data = replace(tiny.dataset, train=tiny.dataset.train[tiny.dataset.train[:, 0] != 5])
     model = make_model("trilevel", {"user_vectors": "choosers"}, data, torch.Generator().manual_seed(0))
     assert isinstance(model, TriLevel)
     for settings, own in (({"user_vectors": "choosers"}, 0 * model.users[5]), ({}, model.users[5])):
-        wide = widened(model, "trilevel", settings, data)
+        wide = widened(model, "trilevel", settings | others, data)
         assert isinstance(wide, TriLevel) and torch.equal(wide.users[5], own)
         assert torch.equal(wide.users[6], model.users[6])
 

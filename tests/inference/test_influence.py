@@ -13,7 +13,7 @@ from clbr.data.pairs import neighbours
 from clbr.graph.graph import BundleGraph
 from clbr.inference import influence
 from clbr.inference.artifact import Artifact, open_artifact
-from clbr.inference.influence import CURVATURE, Competition, InfluenceStep, nodes_in_loss
+from clbr.inference.influence import CURVATURE, Competition, InfluenceStep, terms_of
 from clbr.inference.whatif import edited_state
 from clbr.models.base import Encoder
 
@@ -58,7 +58,7 @@ def by_hand(artifact: Artifact, loss: Callable[[Encoder, BundleGraph], Tensor], 
 
 
 def follow(artifact: Artifact, edits: EdgeEdits) -> Encoder:
-    return InfluenceStep(model_of(artifact), artifact.graph).model_after(edits, edits.apply(artifact.graph))
+    return InfluenceStep(model_of(artifact), artifact.graph).follow(edits, edits.apply(artifact.graph))[0]
 
 
 def test_after_edits_of_a_users_items_all_parameters_follow_the_gradient_of_the_users_loss(trilevel: Artifact) -> None:
@@ -121,6 +121,41 @@ def new_contents(artifact: Artifact) -> EdgeEdits:
 def test_after_new_contents_the_parameters_follow_the_scores_of_that_bundle_alone(trilevel: Artifact) -> None:
     edits, loss = new_contents(trilevel), bundle_loss(trilevel, choosers(trilevel))
     assert_parameters_are(follow(trilevel, edits), by_hand(trilevel, loss, edits))
+
+
+def test_a_step_that_would_go_past_the_least_loss_is_shorter(
+    trilevel: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of the change of the gradient, along it: a part. The whole step would reverse it."""
+    monkeypatch.setattr(influence, "CURVATURE", 0.02)
+    edits, loss = swap(trilevel), bundle_loss(trilevel, choosers(trilevel))
+    trained, after = open_artifact(trilevel.folder), edits.apply(trilevel.graph)
+
+    def gradient(model: Encoder, graph: BundleGraph) -> Tensor:
+        model.requires_grad_(True)
+        found = torch.autograd.grad(loss(model, graph), [*model.parameters()], materialize_grads=True)
+        return torch.cat([one.flatten() for one in found])
+
+    def left(model: Encoder) -> float:
+        return float((gradient(model, after) - before) @ change / (change @ change))
+
+    before = gradient(model_of(trained), trilevel.graph)
+    change = gradient(model_of(trained), after) - before
+    assert 0 <= left(follow(trilevel, edits)) < 0.5
+    torch.nn.utils.vector_to_parameters(
+        torch.nn.utils.parameters_to_vector(model_of(trained).parameters()) - change / 0.02,
+        model_of(trained).parameters(),
+    )
+    assert left(model_of(trained)) < -1
+
+
+def test_the_vectors_are_those_of_the_model_that_follows(trilevel: Artifact) -> None:
+    edits = swap(trilevel)
+    after = edits.apply(trilevel.graph)
+    model, found = InfluenceStep(model_of(trilevel), trilevel.graph).follow(edits, after)
+    expected = model.encode(after)
+    for side in ("users", "bundles"):
+        assert torch.equal(found.joined(side), expected.joined(side))  # type: ignore[arg-type]
 
 
 def test_the_gradient_of_a_bundle_is_near_that_of_the_whole_loss(trilevel: Artifact) -> None:
@@ -187,7 +222,7 @@ def test_all_users_edited_together_with_a_bundle(trilevel: Artifact) -> None:
     new = [(user, next(item for item in items if item not in neighbours(every, user))) for user in choosers(trilevel)]
     histories, contents = EdgeEdits(add={"ui": np.array(new)}), swap(trilevel)
     both = EdgeEdits({**contents.add, **histories.add}, contents.drop)
-    assert nodes_in_loss(both, trilevel.graph)[0].tolist() == choosers(trilevel)
+    assert terms_of(both, trilevel.graph).users.tolist() == choosers(trilevel)
     with_swap, without = (follow(trilevel, edits).parameters() for edits in (both, histories))
     for one, other in zip(with_swap, without, strict=True):
         assert one.isfinite().all() and not torch.equal(one, other)
@@ -198,8 +233,8 @@ def test_a_user_who_has_chosen_every_bundle_takes_part_without_negatives(trileve
     others = np.setdiff1d(np.arange(trilevel.about.bundles), chosen)
     graph = EdgeEdits(add={"ub": np.array([[USER, bundle] for bundle in others])}).apply(trilevel.graph)
     step, edits = InfluenceStep(model_of(trilevel), graph), swap(trilevel)
-    assert float(step.competition.missing[step.competition.users.tolist().index(USER)]) == 0
-    assert all(one.isfinite().all() for one in step.model_after(edits, edits.apply(graph)).parameters())
+    assert float(step.competition.missed[step.competition.users.tolist().index(USER)]) == 0
+    assert all(one.isfinite().all() for one in step.follow(edits, edits.apply(graph))[0].parameters())
 
 
 def test_a_negative_that_outweighs_all_others_leaves_a_finite_rest() -> None:
@@ -220,7 +255,7 @@ def test_the_competition_is_that_of_the_whole_list(trilevel: Artifact) -> None:
     total = sum(float(score.exp()) for bundle, score in enumerate(scores) if bundle not in chosen)
     assert float(found.negatives[at].exp()) == pytest.approx(total, rel=1e-4)
     missing = sum(total / (total + float(scores[bundle].exp())) for bundle in chosen)
-    assert float(found.missing[at]) == pytest.approx(missing, rel=1e-4)
+    assert float(found.missed[at]) == pytest.approx(missing, rel=1e-4)
 
 
 def test_the_trained_model_itself_is_left_as_it_is(trilevel: Artifact) -> None:
@@ -232,10 +267,10 @@ def test_the_trained_model_itself_is_left_as_it_is(trilevel: Artifact) -> None:
 
 def test_a_second_answer_for_the_same_nodes_is_that_of_a_new_step(trilevel: Artifact) -> None:
     step = InfluenceStep(model_of(trilevel), trilevel.graph)
-    step.model_after(swap(trilevel, 8), swap(trilevel, 8).apply(trilevel.graph))
+    step.follow(swap(trilevel, 8), swap(trilevel, 8).apply(trilevel.graph))
     for bundle in (BUNDLE, BUNDLE, 8):
         edits = swap(trilevel, bundle)
-        again = step.model_after(edits, edits.apply(trilevel.graph))
+        again, _ = step.follow(edits, edits.apply(trilevel.graph))
         for one, other in zip(again.parameters(), follow(trilevel, edits).parameters(), strict=True):
             assert torch.equal(one, other)
 

@@ -55,7 +55,7 @@ def others_followed(artifact: Artifact, edits: EdgeEdits) -> Embeddings:
     """The vectors on the edited graph, when all parameters have followed but the own vectors of edited users."""
     assert isinstance(artifact.model, Encoder)
     after = edits.apply(artifact.graph)
-    return encode_filled(InfluenceStep(artifact.model, artifact.graph).model_after(edits, after), after)
+    return encode_filled(InfluenceStep(artifact.model, artifact.graph).follow(edits, after)[0], after)
 
 
 def losses(*choices: list[int]) -> list[ChoiceLoss]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clbr.inference.answers import Node
     from clbr.inference.find import BundleDetails, BundlePreview, ItemDetails, SearchResults, UserDetails
 
-CAVEAT = "Predicted by propagation, not by retraining: clbr show ARTIFACT has the caveat."
+CAVEAT = "Predicted, not retrained: clbr show ARTIFACT has the caveat."
 """The full caveat is in the model card and in the answer's JSON."""
 SHOWN_USERS = 10
 SHOWN_NODES = 50

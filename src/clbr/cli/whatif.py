@@ -35,7 +35,7 @@ def whatif(
 ) -> None:
     """A user's list if the user's history were different.
 
-    Computed with the trained parameters, not by retraining. A file of edits holds pairs of ids or names by relation
+    Predicted, not retrained. A file of edits holds pairs of ids or names by relation
     (ub, ui, bi): {"add": {"ui": [["17", "3"]]}, "drop": {"bi": [["5", "8"]]}}
     """
     from clbr.cli import show_answers
@@ -124,7 +124,7 @@ def explain(
     """Why is a bundle in a user's list? If it is not: what would bring it there?
 
     The smallest part of the history without which it would not be there, or the smallest additions to the history (with
-    --of contents: swaps in the bundle) that bring it there. Every answer is verified by propagation.
+    --of contents: swaps in the bundle) that bring it there. Every answer is verified by a what-if.
     """
     from clbr.cli import show, show_answers
 

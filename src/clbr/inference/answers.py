@@ -201,7 +201,7 @@ class Attempt(Answer):
 
 
 class Explanation(Answer):
-    """The smallest edits found that take a bundle out of a user's list, or bring it in; verified by propagation.
+    """The smallest edits found that take a bundle out of a user's list, or bring it in; verified by a what-if.
 
     `question`: "why" (removals from the history), "history" (additions to it) or "contents" (swaps in the bundle).
     """

@@ -32,7 +32,12 @@ COLD_BUNDLE_SHARE = 0.6
 def encode_filled(model: Encoder, graph: BundleGraph) -> Embeddings:
     """The model's vectors on a graph, with those of cold-start nodes filled in."""
     with torch.no_grad():
-        return fill_cold_start(type(model), model.calibrated(model.encode(graph), graph), graph)
+        return filled(model, model.encode(graph), graph)
+
+
+def filled(model: Encoder, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
+    """The model's vectors on a graph, calibrated if it does that, with those of cold-start nodes filled in."""
+    return fill_cold_start(type(model), model.calibrated(embeddings, graph), graph)
 
 
 def fill_cold_start(model: type[Encoder], embeddings: Embeddings, graph: BundleGraph) -> Embeddings:

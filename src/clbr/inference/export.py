@@ -176,10 +176,10 @@ def widened(model: Model, name: str, settings: dict[str, Any], dataset: BundleDa
             padding = [side for size in reversed(missing) for side in (0, size)]
             state[key] = torch.nn.functional.pad(state[key], padding)
     wide.load_state_dict(state)
-    own = wide.own_vectors() if isinstance(wide, Encoder) else None
-    if own is not None and own.only_choosers:
-        chose = np.isin(np.arange(len(own.table)), dataset.train[:, 0])
-        own.table.data[~torch.from_numpy(chose)] = 0
+    own = wide.vectors_of_choosers() if isinstance(wide, Encoder) else None
+    if own is not None:
+        chose = np.isin(np.arange(len(own)), dataset.train[:, 0])
+        own.data[~torch.from_numpy(chose)] = 0
     return wide
 
 

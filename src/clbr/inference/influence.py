@@ -3,21 +3,26 @@
 Training made the gradient of its loss L small. On edited data the gradient is another one, and retraining follows it.
 What-if makes one step of that,
 
-    parameters - (gradient of L on the edited data - gradient of L on the data) / CURVATURE
+    parameters - change / curvature,   change = gradient of L on the edited data - gradient of L on the data
 
-an influence function (Koh and Liang, ICML 2017) for a curvature of L that is the same in all directions. L is the
-softmax of training, summed over choices. Of its terms those count that the edits change directly: for a user whose
-history is edited the scores of all bundles, for a bundle whose contents are edited its scores for all other users. With
-s the score of such a bundle and N the logarithm of the sum of e^score over the user's other negatives, the bundle's
-terms are log(1 + e^(N - s)) if the user has chosen it. Otherwise they are log(1 + e^(s - N)) times the sum of
+an influence function (Koh and Liang, ICML 2017) for a curvature of L that is the same in all directions. It is
+CURVATURE, or that of L along the step if this is larger: a bundle that thousands have chosen has thousands of terms in
+L, and a longer step would go past the point where L is least.
+
+L is the softmax of training, summed over choices. Of its terms those count that the edits change directly: for a user
+whose history is edited the scores of all bundles, for a bundle whose contents are edited its scores for all other
+users. With s the score of such a bundle and N the logarithm of the sum of e^score over the user's other negatives, the
+bundle's terms are log(1 + e^(N - s)) if the user has chosen it. Otherwise they are log(1 + e^(s - N)) times the sum of
 1 - probability over the user's choices. N and the probabilities are those before the edits.
 
-The step leaves out the contrastive loss and edge dropout. Users without choices and unseen nodes are not in L.
+The step leaves out the contrastive loss, edge dropout, and that training on large data compares with a sample of the
+bundles. Users without choices and unseen nodes are not in L.
 """
 
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,9 +36,14 @@ from clbr.graph.operators import Pattern
 from clbr.inference.own_vectors import moved_users
 from clbr.inference.stopping import check_stop
 from clbr.models.base import Encoder
+from clbr.models.embeddings import Embeddings
 
 CURVATURE = 100.0
-"""Of the loss, summed over choices. How it was chosen: results/answers.md."""
+"""Of the loss, summed over choices, at least. How it was chosen: results/answers.md."""
+TOLERANCE = 1.1
+"""A step is made if the curvature along it is at most so many times the one that it was divided by."""
+TRIALS = 8
+"""Steps that are tried at most, each divided by the curvature along the one before."""
 BLOCK = 1024
 """Users whose scores of all bundles are held at once."""
 SCORES = 1 << 22
@@ -44,6 +54,8 @@ Nodes = NDArray[np.int64]
 """Sorted indices of users or bundles."""
 Gradients = tuple[Tensor, ...]
 """Of a loss, one for each parameter of a model."""
+Vectors = tuple[Tensor, Tensor]
+"""Of all users, and of all bundles but the unseen one, levels joined."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +66,26 @@ class Competition:
     """(n,): users who have chosen bundles, sorted."""
     negatives: Tensor
     """(n,): the logarithm of the sum of e^score over the bundles that the user has not chosen."""
-    missing: Tensor
+    missed: Tensor
     """(n,): 1 - probability, summed over the user's choices."""
 
     @classmethod
     def of(cls, left: Tensor, right: Tensor, graph: BundleGraph) -> "Competition":
         """Compute it for all users of a graph, from their vectors and those of all bundles, in blocks."""
         users = torch.nonzero(graph.ub.left_degrees[:-1])[:, 0]
-        negatives, missing = left.new_empty(len(users)), left.new_empty(len(users))
+        negatives, missed = left.new_empty(len(users)), left.new_empty(len(users))
         for start in range(0, len(users), BLOCK):
             check_stop()
             block = slice(start, start + BLOCK)
             row, bundle = _choices(graph.ub.pattern, users[block])
-            negatives[block], missing_of_choices = _missing_probabilities(left[users[block]] @ right.T, row, bundle)
-            missing[block] = torch.zeros_like(negatives[block]).index_add_(0, row, missing_of_choices)
-        return cls(users, negatives, missing)
+            negatives[block], of_choices = _missed_probabilities(left[users[block]] @ right.T, row, bundle)
+            missed[block] = torch.zeros_like(negatives[block]).index_add_(0, row, of_choices)
+        return cls(users, negatives, missed)
 
     def without(self, users: Nodes) -> "Competition":
         """Leave these users out."""
         others = torch.from_numpy(~np.isin(self.users.numpy(), users))
-        return Competition(self.users[others], self.negatives[others], self.missing[others])
+        return Competition(self.users[others], self.negatives[others], self.missed[others])
 
     def rest(self, scores: Tensor, chosen: Tensor) -> Tensor:
         """The logarithm of the sum over negatives but the bundle itself, (n, bundles), by scores before the edits."""
@@ -82,16 +94,48 @@ class Competition:
 
     def gradient(self, scores: Tensor, chosen: Tensor, rest: Tensor) -> Tensor:
         """The gradient of the loss with respect to the scores of some bundles, (n, bundles)."""
-        as_negative = self.missing[:, None] * torch.sigmoid(scores - rest)
+        as_negative = self.missed[:, None] * torch.sigmoid(scores - rest)
         return torch.where(chosen, -torch.sigmoid(rest - scores), as_negative)
 
 
-def nodes_in_loss(edits: EdgeEdits, graph: BundleGraph) -> tuple[Nodes, Nodes]:
-    """The users with edited histories and the bundles with edited contents whose terms are in the loss."""
+class Terms(NamedTuple):
+    """The terms of the loss that edits change directly: those of some users, and those of some bundles."""
+
+    users: Nodes
+    bundles: Nodes
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return len(self.users) + len(self.bundles) > 0
+
+    @property
+    def key(self) -> bytes:
+        """What tells them from others."""
+        return self.users.tobytes() + b"|" + self.bundles.tobytes()
+
+
+def terms_of(edits: EdgeEdits, graph: BundleGraph) -> Terms:
+    """The terms of users with edited histories and of bundles with edited contents, as far as they are in the loss."""
     users = np.union1d(edits.left_nodes("ub"), edits.left_nodes("ui")).astype(np.int64)
     bundles = edits.left_nodes("bi").astype(np.int64)
     chose = graph.ub.left_degrees.numpy() > 0
-    return users[chose[users] & (users < graph.users - 1)], bundles[bundles < graph.bundles - 1]
+    return Terms(users[chose[users] & (users < graph.users - 1)], bundles[bundles < graph.bundles - 1])
+
+
+class _Gradient(NamedTuple):
+    """The gradient of some terms with respect to the vectors, and where it was computed."""
+
+    users: Tensor
+    bundles: Tensor
+    by_users: Tensor
+    by_bundles: Tensor
+
+    def rise_from(self, start: "_Gradient") -> float:
+        """How much the gradient rises along the way from a start, times the length of the way."""
+        of_users = (self.users - start.users) * (self.by_users - start.by_users)
+        of_bundles = (self.bundles - start.bundles) * (self.by_bundles - start.by_bundles)
+        return float(of_users.sum() + of_bundles.sum())
 
 
 class InfluenceStep:
@@ -102,85 +146,108 @@ class InfluenceStep:
         self._kept: tuple[bytes, Gradients] | None = None
 
     @cached_property
-    def vectors(self) -> tuple[Tensor, Tensor]:
-        """Before the edits: see `_vectors`."""
+    def vectors(self) -> Vectors:
+        """Before the edits."""
         with torch.no_grad():
-            return _vectors(self.model, self.graph)
+            return _joined(self.model.encode(self.graph))
 
     @cached_property
     def competition(self) -> Competition:
         """The competition before the edits."""
         return Competition.of(*self.vectors, self.graph)
 
-    def model_after(self, edits: EdgeEdits, after: BundleGraph) -> Encoder:
-        """The model with parameters that follow the edits; the model itself where none do.
+    def follow(self, edits: EdgeEdits, after: BundleGraph) -> tuple[Encoder, Embeddings]:
+        """The model with parameters that follow the edits, and its vectors on the edited graph, `after`.
 
-        `after` is the edited graph. Own vectors that move by a step of their own (own_vectors.py) stay.
+        The model itself where no parameter follows. Own vectors that move by a step of their own (own_vectors.py) stay.
         """
-        own, (users, bundles) = self.model.own_vectors(), nodes_in_loss(edits, self.graph)
-        if own is None or not len(users) + len(bundles):
-            return self.model
+        own, terms = self.model.own_vectors(), terms_of(edits, self.graph)
+        if own is None or not terms.any:
+            with torch.no_grad():
+                return self.model, self.model.encode(after)
         model = deepcopy(self.model).requires_grad_(True)
-        key, kept = users.tobytes() + b"|" + bundles.tobytes(), self._kept
-        old = kept[1] if kept and kept[0] == key else self._gradients(model, self.graph, users, bundles)
+        key, kept = terms.key, self._kept
+        old = kept[1] if kept and kept[0] == key else self._gradients(model, self.graph, terms)[0]
         self._kept = key, old
-        new = self._gradients(model, after, users, bundles)
-        moved, table = moved_users(self.model, edits, self.graph, after), model.own_vectors()
-        assert table is not None
-        with torch.no_grad():
-            for parameter, before, now in zip(model.parameters(), old, new, strict=True):
-                parameter.sub_((now - before) / CURVATURE)
-            table.table[moved] = own.table[moved]
-        return model.requires_grad_(False)
+        new, start = self._gradients(model, after, terms)
+        change = tuple(now - before for before, now in zip(old, new, strict=True))
+        table = next(at for at, one in enumerate(self.model.parameters()) if one is own.table)
+        change[table][moved_users(self.model, edits, self.graph, after)] = 0
+        model.requires_grad_(False)
+        return model, self._step(model, change, after, terms, start)
 
-    def _gradients(self, model: Encoder, graph: BundleGraph, users: Nodes, bundles: Nodes) -> Gradients:
-        """The gradients of the terms of these users and bundles on a graph."""
+    def _step(
+        self, model: Encoder, change: Gradients, after: BundleGraph, terms: Terms, start: _Gradient
+    ) -> Embeddings:
+        """Change the model by the step, and return its vectors."""
+        parameters = [parameter.clone() for parameter in model.parameters()]
+        squared_length = sum(float((one * one).sum()) for one in change)
+        curvature = CURVATURE
+        for trial in range(TRIALS):
+            for parameter, before, one in zip(model.parameters(), parameters, change, strict=True):
+                parameter.copy_(before - one / curvature)
+            embeddings = model.encode(after)
+            if trial == TRIALS - 1 or not squared_length:
+                break
+            end = self._gradient(_joined(embeddings), after, terms)
+            along = end.rise_from(start) * curvature**2 / squared_length
+            if along <= TOLERANCE * curvature:
+                break
+            curvature = along
+        return embeddings
+
+    def _gradients(self, model: Encoder, graph: BundleGraph, terms: Terms) -> tuple[Gradients, _Gradient]:
+        """The gradient of these terms on a graph with respect to the parameters, and with respect to the vectors."""
         check_stop()
         with torch.enable_grad():
-            vectors = _vectors(model, graph)
-        with torch.no_grad():
-            by_vectors = torch.zeros_like(vectors[0]), torch.zeros_like(vectors[1])
-            self._add_users(by_vectors, vectors, graph, users)
-            if len(bundles):
-                self._add_bundles(by_vectors, vectors, users, bundles)
+            vectors = _joined(model.encode(graph))
+        found = self._gradient((vectors[0].detach(), vectors[1].detach()), graph, terms)
         check_stop()
-        parameters = [*model.parameters()]
-        return torch.autograd.grad(vectors, parameters, by_vectors, allow_unused=True, materialize_grads=True)
+        parameters, by_vectors = [*model.parameters()], (found.by_users, found.by_bundles)
+        every = torch.autograd.grad(vectors, parameters, by_vectors, allow_unused=True, materialize_grads=True)
+        return every, found
 
-    def _add_users(
-        self, by_vectors: tuple[Tensor, Tensor], vectors: tuple[Tensor, Tensor], graph: BundleGraph, users: Nodes
-    ) -> None:
-        """Add the gradient of these users' terms with respect to the vectors."""
-        left, right = vectors
+    def _gradient(self, vectors: Vectors, graph: BundleGraph, terms: Terms) -> _Gradient:
+        """The gradient of these terms on a graph with respect to the vectors."""
+        found = _Gradient(*vectors, torch.zeros_like(vectors[0]), torch.zeros_like(vectors[1]))
+        with torch.no_grad():
+            self._add_users(found, graph, terms.users)
+            if len(terms.bundles):
+                self._add_bundles(found, terms)
+        return found
+
+    def _add_users(self, found: _Gradient, graph: BundleGraph, users: Nodes) -> None:
+        """Add the terms of these users."""
         for start in range(0, len(users), BLOCK):
             check_stop()
             rows = torch.from_numpy(users[start : start + BLOCK])
-            by_scores = _row_gradient(left[rows] @ right.T, *_choices(graph.ub.pattern, rows))  # (n, B)
-            by_vectors[0][rows] += by_scores @ right
-            by_vectors[1].addmm_(by_scores.T, left[rows])
+            left = found.users[rows]
+            by_scores = _row_gradient(left @ found.bundles.T, *_choices(graph.ub.pattern, rows))  # (n, B)
+            found.by_users[rows] += by_scores @ found.bundles
+            found.by_bundles.addmm_(by_scores.T, left)
 
-    def _add_bundles(
-        self, by_vectors: tuple[Tensor, Tensor], vectors: tuple[Tensor, Tensor], users: Nodes, bundles: Nodes
-    ) -> None:
-        """Add the gradient of these bundles' terms, for all users but `users`, with respect to the vectors."""
-        others = self.competition.without(users)
-        left, old = vectors[0][others.users], self.vectors[0][others.users]
+    def _add_bundles(self, found: _Gradient, terms: Terms) -> None:
+        """Add the terms of these bundles, for all users but those who have terms of their own."""
+        others = self.competition.without(terms.users)
+        left, old = found.users[others.users], self.vectors[0][others.users]
         size = max(1, SCORES // max(1, len(left)))
-        for start in range(0, len(bundles), size):
+        for start in range(0, len(terms.bundles), size):
             check_stop()
-            columns = torch.from_numpy(bundles[start : start + size])
-            chosen = _chosen(self.graph.ub.pattern, others.users, columns)  # edits of others' choices: they are `users`
+            columns = torch.from_numpy(terms.bundles[start : start + size])
+            chosen = _chosen(self.graph.ub.pattern, others.users, columns)  # others' choices are not edited
             rest = others.rest(old @ self.vectors[1][columns].T, chosen)
-            right = vectors[1][columns]
+            right = found.bundles[columns]
             by_scores = others.gradient(left @ right.T, chosen, rest)  # (n, bundles)
-            by_vectors[0][others.users] += by_scores @ right
-            by_vectors[1][columns] += by_scores.T @ left
+            found.by_users[others.users] += by_scores @ right
+            found.by_bundles[columns] += by_scores.T @ left
 
 
-def _vectors(model: Encoder, graph: BundleGraph) -> tuple[Tensor, Tensor]:
-    """The vectors of all users, and those of all bundles but the unseen one, levels joined."""
-    embeddings = model.encode(graph)
+def _joined(embeddings: Embeddings) -> Vectors:
     return embeddings.joined("users"), embeddings.joined("bundles")[:-1]
+
+
+def _detached(vectors: Vectors) -> Vectors:
+    return vectors[0].detach(), vectors[1].detach()
 
 
 def _choices(pattern: Pattern, users: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,7 +268,7 @@ def _chosen(pattern: Pattern, users: Tensor, bundles: Tensor) -> Tensor:
     return found
 
 
-def _missing_probabilities(scores: Tensor, row: Tensor, bundle: Tensor) -> tuple[Tensor, Tensor]:
+def _missed_probabilities(scores: Tensor, row: Tensor, bundle: Tensor) -> tuple[Tensor, Tensor]:
     """The competition of users with all their scores, (n,), and 1 - probability of each choice.
 
     The scores of choices are overwritten.
@@ -214,8 +281,8 @@ def _missing_probabilities(scores: Tensor, row: Tensor, bundle: Tensor) -> tuple
 
 def _row_gradient(scores: Tensor, row: Tensor, bundle: Tensor) -> Tensor:
     """The gradient of the loss with respect to all scores of some users, (n, B), which are overwritten."""
-    negatives, missing_of_choices = _missing_probabilities(scores, row, bundle)
-    missing = torch.zeros_like(negatives).index_add_(0, row, missing_of_choices)
-    gradient = scores.sub_(negatives[:, None]).exp_().mul_(missing[:, None])
-    gradient[row, bundle] = -missing_of_choices
+    negatives, of_choices = _missed_probabilities(scores, row, bundle)
+    missed = torch.zeros_like(negatives).index_add_(0, row, of_choices)
+    gradient = scores.sub_(negatives[:, None]).exp_().mul_(missed[:, None])
+    gradient[row, bundle] = -of_choices
     return gradient

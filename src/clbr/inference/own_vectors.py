@@ -113,11 +113,12 @@ def level_scores(levels: UserLevels) -> Tensor:
 
 def moved_users(model: Encoder, edits: EdgeEdits, before: BundleGraph, after: BundleGraph) -> list[int]:
     """The users whose own vectors follow the edits of their choices; none if the model has no own vectors."""
-    own = model.own_vectors()
-    if own is None:
+    if model.own_vectors() is None:
         return []
     users: list[int] = edits.left_nodes("ub").tolist()
-    pairs = after.ub.left_degrees if own.only_choosers else after.ub.left_degrees + after.ui.left_degrees
+    pairs = after.ub.left_degrees
+    if model.vectors_of_choosers() is None:
+        pairs = pairs + after.ui.left_degrees
     return [user for user in users if before.ub.left_degrees[user] > 0 and pairs[user] > 0]
 
 

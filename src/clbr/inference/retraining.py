@@ -99,10 +99,19 @@ def _with_enough_pairs(dataset: BundleDataset, kind: EditKind) -> NDArray[np.int
     return np.flatnonzero(np.bincount(_pairs(dataset, kind)[:, 0]) > SIZES[kind])
 
 
-def draw_edits(dataset: BundleDataset, kind: EditKind, count: int = EDITED) -> tuple[NDArray[np.int64], EdgeEdits]:
-    """The edited nodes, and for each its edits: pairs of another node are added, some of its own dropped, or both."""
+def draw_edits(
+    dataset: BundleDataset, kind: EditKind, count: int = EDITED, *, popular: bool = False
+) -> tuple[NDArray[np.int64], EdgeEdits]:
+    """The edited nodes, and for each its edits: pairs of another node are added, some of its own dropped, or both.
+
+    Random nodes, or those with the most user-bundle pairs (`popular`).
+    """
     pairs, size, rng = _pairs(dataset, kind), SIZES[kind], generator(0, "edited users")
-    nodes, lefts = np.sort(rng.permutation(_with_enough_pairs(dataset, kind))[:count]), np.unique(pairs[:, 0])
+    nodes = rng.permutation(_with_enough_pairs(dataset, kind))
+    if popular:
+        choices = np.bincount(dataset.train[:, 1 if edits_bundles(kind) else 0], minlength=nodes.max() + 1)
+        nodes = nodes[np.argsort(-choices[nodes], kind="stable")]
+    nodes, lefts = np.sort(nodes[:count]), np.unique(pairs[:, 0])
     add: list[tuple[int, int]] = []
     drop: list[tuple[int, int]] = []
     for node in nodes.tolist():

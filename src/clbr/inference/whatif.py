@@ -23,7 +23,7 @@ from clbr.graph.edits import RELATIONS, EdgeEdits, without_effect
 from clbr.graph.graph import BundleGraph
 from clbr.inference.answers import Move, RankedBundle, WhatIf
 from clbr.inference.artifact import Artifact
-from clbr.inference.cold_start import encode_filled
+from clbr.inference.cold_start import filled
 from clbr.inference.influence import InfluenceStep
 from clbr.inference.own_vectors import move_own_vectors, moved_users
 from clbr.inference.stopping import check_stop
@@ -135,7 +135,8 @@ def edited_state(artifact: Artifact, edits: EdgeEdits) -> State:
     check_stop()
     before, after, influence = artifact.graph, edits.apply(artifact.graph), factual_state(artifact).influence
     moved = moved_users(influence.model, edits, before, after)
-    vectors = encode_filled(influence.model_after(edits, after), after)
+    model, embeddings = influence.follow(edits, after)
+    vectors = filled(model, embeddings, after)
     vectors = move_own_vectors(influence.model, moved, (before, artifact.embeddings), (after, vectors))
     return State(artifact, after, vectors)
 

@@ -235,6 +235,10 @@ class Encoder(Model):
         """
         return None
 
+    def vectors_of_choosers(self) -> Tensor | None:
+        """Return the table of the users' own vectors if only users with bundles have one; None otherwise."""
+        return None
+
     @abstractmethod
     def encode(self, graph: BundleGraph, generator: torch.Generator | None = None) -> Embeddings:
         """Compute the embeddings on a graph. With a generator dropout is active (training), without one it is not."""

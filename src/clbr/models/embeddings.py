@@ -69,8 +69,6 @@ class OwnVectors(NamedTuple):
 
     table: Tensor  # (U, d)
     levels: tuple[str, ...]
-    only_choosers: bool = False
-    """Whether a user without bundles in the graph has none."""
 
 
 SIDES: dict[Relation, tuple[Literal["users", "bundles", "items"], Literal["users", "bundles", "items"]]] = {

@@ -100,7 +100,11 @@ class TriLevel(Encoder):
         config = self.config
         if config.objective != "softmax" or config.fusion != "late" or config.user_vectors == "none":
             return None
-        return OwnVectors(self.users, ("item", "bundle"), only_choosers=config.user_vectors == "choosers")
+        return OwnVectors(self.users, ("item", "bundle"))
+
+    def vectors_of_choosers(self) -> Tensor | None:
+        """Return the users' vectors if `user_vectors` is "choosers"."""
+        return self.users if self.config.user_vectors == "choosers" else None
 
     def epoch_graph(self, graph: BundleGraph, generator: torch.Generator) -> BundleGraph:
         """Drop edges once an epoch, each direction of an edge on its own."""

@@ -18,7 +18,7 @@ from clbr.inference.artifact import open_artifact
 from clbr.inference.recommender import Recommender
 from clbr.inference.stopping import StoppedError, stoppable
 from clbr.inference.whatif import edited_state, factual_state
-from clbr.models.base import Encoder, VectorScorer
+from clbr.models.base import VectorScorer
 from clbr.service.limits import DEFAULT, Limits
 from clbr.service.metrics import Metrics
 from clbr.service.request_error import RequestError
@@ -241,5 +241,3 @@ def warm_up(recommender: Recommender) -> None:
             f"{artifact.folder}: was made by clbr {artifact.about.version}, whose vectors are not those that this "
             "version computes; export it again"
         )
-    if isinstance(artifact.model, Encoder) and artifact.model.own_vectors() is not None:
-        _ = factual_state(artifact).influence.competition
