@@ -29,7 +29,7 @@ def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
         tried.append(subset)
         return needed <= set(subset)
 
-    found = smallest_subset(range(count), passes, lambda: len(tried) < budget)
+    found = smallest_subset(range(count), passes, lambda subset: len(tried) < budget)
     assert len(tried) <= budget
     assert found.ended == (found.chosen is None and [*range(count)] not in tried)
     if found.chosen is not None:
@@ -41,7 +41,15 @@ def test_a_subset_that_is_found_passes_and_none_of_it_can_be_left_out(
 
 
 def test_no_candidates_no_subset() -> None:
-    assert smallest_subset([], lambda subset: True, lambda: True) == (None, False)
+    assert smallest_subset([], lambda subset: True, lambda subset: True) == (None, False)
+
+
+def test_a_search_goes_on_with_the_subsets_that_may_still_be_tried() -> None:
+    """Those whose answers are known cost nothing: of four, the first two pass; nothing smaller may be tried."""
+    known = ([1], [1, 2])
+    found = smallest_subset([1, 2, 3, 4], lambda subset: len(subset) >= 2, lambda subset: subset in known)
+    assert found == ([1, 2], False)
+    assert smallest_subset([1, 2, 3, 4], lambda subset: len(subset) > 2, lambda subset: subset in known) == (None, True)
 
 
 def test_the_greedy_search_chooses_what_helps_most_together_with_what_is_chosen() -> None:

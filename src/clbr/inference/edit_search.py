@@ -81,6 +81,10 @@ class _Ranks(Generic[Edit]):
             self.known[edits] = self.compute(edits)
         return self.known[edits]
 
+    def may_compute(self, chosen: Iterable[Edit], budget: int) -> bool:
+        """Whether the rank after these edits is known, or a budget of computed ranks allows another."""
+        return len(self.known) < budget or frozenset(chosen) in self.known
+
 
 class _Found(NamedTuple):
     """What a search chose; nothing if it found no set that passes."""
@@ -145,7 +149,7 @@ def _promising(case: Case, why: bool, ordered: Sequence[Edit], ranks: _Ranks[Edi
     if not why:
         budget = min(budget, max(len(ranks.known) + 1, budget - min(RESERVED, budget // 3)))
     small = smallest_subset(
-        ordered, lambda chosen: (ranks.of(chosen) > limit) == why, lambda: len(ranks.known) < budget
+        ordered, lambda chosen: (ranks.of(chosen) > limit) == why, lambda chosen: ranks.may_compute(chosen, budget)
     )
     chosen, out_of_reach = small.chosen or [], False
     if not why and len(ordered) and not 0 < len(chosen) <= HANDFUL:
@@ -163,7 +167,9 @@ def _by_whatifs(case: Case, ordered: Sequence[Edit], ranks: _Ranks[Edit]) -> _Fo
     """Why, where the fast ranks lead to nothing: nothing if the bundle stays without all of the history."""
     if not ordered or ranks.of(ordered) <= case.k:
         return _Found([])
-    small = smallest_subset(ordered, lambda chosen: ranks.of(chosen) > case.k, lambda: len(ranks.known) < WHATIFS)
+    small = smallest_subset(
+        ordered, lambda chosen: ranks.of(chosen) > case.k, lambda chosen: ranks.may_compute(chosen, WHATIFS)
+    )
     return _Found(small.chosen or list(ordered))
 
 

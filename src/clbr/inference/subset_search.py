@@ -14,9 +14,11 @@ class Subset(NamedTuple, Generic[Candidate]):
 
 
 def smallest_subset(
-    candidates: Sequence[Candidate], passes: Callable[[list[Candidate]], bool], may_try: Callable[[], bool]
+    candidates: Sequence[Candidate],
+    passes: Callable[[list[Candidate]], bool],
+    may_try: Callable[[list[Candidate]], bool],
 ) -> Subset[Candidate]:
-    """A small subset that passes, from candidates ordered by promise; `may_try` is asked before each that is tried.
+    """A small subset that passes, from candidates ordered by promise; `may_try` is asked about each before it is tried.
 
     First the shortest prefix that passes, by doubling and bisection. Then each member is left out if the rest still
     passes, the least promising first.
@@ -25,20 +27,23 @@ def smallest_subset(
     while True:
         if too_few == len(candidates):
             return Subset(None, ended=False)
-        if not may_try():
+        prefix = list(candidates[:enough])
+        if not may_try(prefix):
             return Subset(None, ended=True)
-        if passes(list(candidates[:enough])):
+        if passes(prefix):
             break
         too_few, enough = enough, min(2 * enough, len(candidates))
-    while enough - too_few > 1 and may_try():
+    while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        too_few, enough = (too_few, middle) if passes(list(candidates[:middle])) else (middle, enough)
+        prefix = list(candidates[:middle])
+        if not may_try(prefix):
+            break
+        too_few, enough = (too_few, middle) if passes(prefix) else (middle, enough)
     chosen = list(candidates[:enough])
     for candidate in reversed(chosen.copy()):
-        if len(chosen) > 1 and may_try():
-            fewer = [one for one in chosen if one is not candidate]
-            if passes(fewer):
-                chosen = fewer
+        fewer = [one for one in chosen if one is not candidate]
+        if fewer and may_try(fewer) and passes(fewer):
+            chosen = fewer
     return Subset(chosen, ended=False)
 
 
