@@ -275,6 +275,21 @@ def test_a_second_answer_for_the_same_nodes_is_that_of_a_new_step(trilevel: Arti
             assert torch.equal(one, other)
 
 
+def test_what_was_computed_before_the_edits_is_kept_for_the_same_nodes(
+    trilevel: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, graphs, compute = InfluenceStep(model_of(trilevel), trilevel.graph), [], InfluenceStep._gradients
+
+    def count(self: InfluenceStep, model: Encoder, graph: BundleGraph, terms: influence.Terms) -> object:
+        graphs.append(graph is trilevel.graph)
+        return compute(self, model, graph, terms)
+
+    monkeypatch.setattr(InfluenceStep, "_gradients", count)
+    for edits in (swap(trilevel), new_contents(trilevel), swap(trilevel, 8)):
+        step.follow(edits, edits.apply(trilevel.graph))
+    assert graphs == [True, False, False, True, False]  # the second question is about the same bundle
+
+
 def test_nothing_follows_unseen_nodes_and_users_without_choices(trilevel: Artifact) -> None:
     graph = trilevel.graph
     unseen = EdgeEdits(add={"ui": np.array([[trilevel.unseen_user, 5]]), "bi": np.array([[trilevel.unseen_bundle, 5]])})
