@@ -63,6 +63,7 @@ from clbr.simulation.parameters import world_config
 from clbr.simulation.world import World
 from clbr.training.config import compose, defaults_by_data
 from clbr.training.run import resume, start
+from clbr.training.run_folder import read_config
 from clbr.training.runtime import use_threads
 
 K = 20
@@ -82,7 +83,12 @@ def train_artifact(
         seed=seed,
         paradigm=options.paradigm,
     )
-    resume(folder) if (folder / "config.toml").exists() else start(folder, config, dataset)
+    if (folder / "config.toml").exists():
+        if read_config(folder) != config:
+            raise SystemExit(f"{folder}: was trained with other settings; choose another --out")
+        resume(folder)
+    else:
+        start(folder, config, dataset)
     return run_artifact(folder, dataset)
 
 
@@ -148,9 +154,7 @@ def compare_with_retraining(
         numbers = f"plain {one.plain:.2f}, one retraining with another {between:.2f}"
         print(f"{kind}, {name}: {one}; {numbers}; {one.users} edited, {one.seeds} seeds; sd {spread(found)}")
         if edits_bundles(kind):
-            shifts = found.mean((0, 2)), anew.mean((0, 2))
-            correlation, error = np.corrcoef(*shifts)[0, 1], np.mean((shifts[0] - shifts[1]) ** 2) ** 0.5
-            print(f"{kind}, {name}, change of a bundle's mean score: correlation {correlation:.2f}, error {error:.3f}")
+            print(f"{kind}, {name}, {mean_scores(found, anew)}")
     if options.compare:
         for name in answers[0]:
             correlation = mean_of_others(np.stack([one[name] for one in answers]), anew)
@@ -161,6 +165,8 @@ def compare_with_retraining(
         both = (measure_agreement(some[None], [0], anew[1:], seeds[1:]) for some in (alone, together))
         print("{}, seed 0, each edit asked alone: {}; all at once {}; ".format(kind, *both), end="")
         print(f"one with the other {rank_correlation(alone, together):.3f}")
+        if edits_bundles(kind):
+            print(f"{kind}, seed 0, each edit asked alone, {mean_scores(alone[None], anew)}")
     without = score_changes(kind, nodes, before[0], before[1])
     print(f"{kind}, sd of the changes: retrained {spread(anew)}, two seeds without edits {spread(without)}", flush=True)
 
@@ -177,6 +183,13 @@ def edits_of(node: int, edits: EdgeEdits) -> EdgeEdits:
     """Return the edits of one node alone."""
     add, drop = ({one: pairs[pairs[:, 0] == node] for one, pairs in side.items()} for side in (edits.add, edits.drop))
     return EdgeEdits(add=add, drop=drop)
+
+
+def mean_scores(found: Changes, anew: Changes) -> str:
+    """Return how well the change of each bundle's mean score agrees with that of retraining, means over seeds."""
+    shifts = found.mean((0, 2)), anew.mean((0, 2))
+    correlation, error = np.corrcoef(*shifts)[0, 1], np.mean((shifts[0] - shifts[1]) ** 2) ** 0.5
+    return f"change of a bundle's mean score: correlation {correlation:.2f}, RMSE {error:.3f}"
 
 
 def mean_of_others(found: Changes, anew: Changes) -> float:
