@@ -12,7 +12,8 @@ from clbr.evaluation.agreement import Agreement
 from clbr.graph.graph import BundleGraph
 from clbr.inference.artifact import open_artifact
 from clbr.inference.cold_start import encode_filled
-from clbr.inference.whatif import CACHED_BUNDLES, edit_history, edited_state, factual_state
+from clbr.inference.edits_by_id import edit_history
+from clbr.inference.whatif import CACHED_BUNDLES, edited_state, factual_state
 from clbr.models.base import Encoder, VectorScorer
 from clbr.models.registry import make_model
 from clbr.training.run_folder import read_model

@@ -10,7 +10,8 @@ from clbr.data.describe import SEGMENTS, segment_users
 from clbr.errors import InputError
 from clbr.inference.answers import Audience, NewBundleAudience, RankedUser, SegmentAudience
 from clbr.inference.artifact import Artifact
-from clbr.inference.whatif import Edits, Ids, edit_contents, edited_state, factual_state, ineffective, list_length
+from clbr.inference.edits_by_id import Edits, Ids, edit_contents, ineffective
+from clbr.inference.whatif import edited_state, factual_state, list_length
 
 MAX_USERS = 50
 """Users of an audience, or who enter or leave it, listed at most unless asked for more."""

@@ -13,9 +13,10 @@ from clbr.evaluation.ranking import ranked_blocks, top
 from clbr.graph.edits import EdgeEdits
 from clbr.inference.answers import RankedBundle, RecommendationBatch, Recommendations
 from clbr.inference.artifact import Artifact
+from clbr.inference.edits_by_id import edit_history
 from clbr.inference.index import BLOCK as INDEX_BLOCK
 from clbr.inference.stopping import check_stop
-from clbr.inference.whatif import BLOCK, edit_history, edited_state, list_length
+from clbr.inference.whatif import BLOCK, edited_state, list_length
 from clbr.models.base import Scorer
 
 BATCH_BLOCK = 64

@@ -38,6 +38,7 @@ from clbr.inference.answers import (
 )
 from clbr.inference.artifact import Artifact, open_artifact
 from clbr.inference.card import measure, write_card
+from clbr.inference.edits_by_id import Edits
 from clbr.inference.export import save_artifact
 from clbr.inference.find import Directory, FoundNodes
 from clbr.inference.lists import recommend_frame
@@ -46,7 +47,6 @@ from clbr.inference.vectors import save_vectors
 Id = str | int
 T = TypeVar("T", bound=Answer)
 Ids = Sequence[Id]
-Edits = whatif_.Edits
 
 
 class Recommender:

@@ -17,8 +17,9 @@ from clbr.errors import UnsupportedError
 from clbr.inference.answers import SuggestedSwap, Suggestions
 from clbr.inference.artifact import Artifact
 from clbr.inference.edit_search import ItemSwap
+from clbr.inference.edits_by_id import Ids, edit_contents
 from clbr.inference.item_effects import item_effects
-from clbr.inference.whatif import Ids, State, edit_contents, edited_state, factual_state, list_length
+from clbr.inference.whatif import State, edited_state, factual_state, list_length
 from clbr.models.base import Encoder
 
 NEAR_USERS = 1024

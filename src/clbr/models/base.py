@@ -13,15 +13,7 @@ from clbr.data.dataset import BundleDataset
 from clbr.data.pairs import Relation
 from clbr.errors import InputError
 from clbr.graph.graph import BundleGraph
-from clbr.models.cold import (
-    MAX_LEVELS,
-    NEUTRAL,
-    calibrate_cold,
-    calibration_users,
-    cold_bundles,
-    fit_calibration,
-    item_popularity,
-)
+from clbr.models import cold
 from clbr.models.columns import add_up, cut, own_columns
 from clbr.models.embeddings import Batch, Embeddings, OwnVectors
 from clbr.models.objectives import TopK, bpr, softmax_loss
@@ -218,7 +210,7 @@ class Encoder(Model):
 
     def add_calibration(self, bundles: int, items: int) -> None:
         """Add the state of a model that calibrates; `build_model` calls it."""
-        self.register_buffer("calibration", torch.tensor(NEUTRAL))
+        self.register_buffer("calibration", torch.tensor(cold.NEUTRAL))
         self.register_buffer("cold", torch.zeros(bundles))
         self.register_buffer("popularity", torch.zeros(items))
 
@@ -273,11 +265,11 @@ class Encoder(Model):
         if not self.calibrates or not len(dataset.validation):
             return
         self.mark_cold(graph)
-        users, start = calibration_users(dataset.validation, graph.bundles), tuple(self.calibration.tolist())
+        users, start = cold.calibration_users(dataset.validation, graph.bundles), tuple(self.calibration.tolist())
         with torch.no_grad():
             levels = self.encode(graph).levels.values()
-            if len(levels) > MAX_LEVELS:
-                message = f"cold bundles are calibrated for models of at most {MAX_LEVELS} levels, not {len(levels)}"
+            if len(levels) > cold.MAX_LEVELS:
+                message = f"cold bundles are calibrated for at most {cold.MAX_LEVELS} levels, not {len(levels)}"
                 raise InputError(f"{message}; set calibrate_cold to false", "calibrate_cold", "set")
 
             def score(users: Tensor) -> Tensor:
@@ -285,19 +277,19 @@ class Encoder(Model):
                 at = users.to(self.cold.device)
                 return add_up(torch.stack([level.users[at] @ level.bundles.T for level in levels]))
 
-            numbers = fit_calibration(score, users, graph, dataset.validation, start)
+            numbers = cold.fit_calibration(score, users, graph, dataset.validation, start)
             self.calibration.copy_(add_up(numbers) / cut.size)  # processors of another kind may differ in the last bits
 
     def mark_cold(self, graph: BundleGraph) -> None:
         """Keep which bundles of this graph are cold, and how popular the bundles of its items are."""
-        self.cold.copy_(cold_bundles(graph))
-        self.popularity.copy_(item_popularity(graph))
+        self.cold.copy_(cold.cold_bundles(graph))
+        self.popularity.copy_(cold.item_popularity(graph))
 
     def calibrated(self, embeddings: Embeddings, graph: BundleGraph) -> Embeddings:
         """Return the embeddings on a graph with the scores of cold bundles calibrated, if the settings say so."""
         if not self.calibrates:
             return embeddings
-        return calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
+        return cold.calibrate_cold(embeddings, graph, self.calibration, self.cold, self.popularity)
 
     def scorer(self, graph: BundleGraph) -> Scorer:
         """Return a scorer by inner products of the embeddings on this graph."""

@@ -177,20 +177,18 @@ def _sort_settings(
 def defaults_by_data(model: str, dataset: BundleDataset) -> dict[str, Any]:
     """Return the settings whose defaults depend on a data set.
 
-    These are the batch size, those that the model names, and what is done about cold nodes. Where bundles that nobody
-    chose in training have a tenth of the validation pairs or more, cold bundles are calibrated; where users without
-    training pairs have as many, only users with bundles have vectors of their own.
+    These are the batch size and those that the model names. Where cold bundles have a tenth of the validation pairs or
+    more, they are calibrated; where cold users have as many, only users with bundles have vectors of their own.
     """
-    found = find_model(model)
+    found, pairs = find_model(model), len(dataset.train)
     if issubclass(found, ClosedForm):
         return {}
-    pairs = len(dataset.train)
     settings: dict[str, Any] = {"batch_size": default_batch_size(pairs)} | found.defaults_for(pairs)
     if "calibrate_cold" in found.config_class.model_fields:
         settings["calibrate_cold"] = cold_share(dataset.train, dataset.validation, "bundles") >= COLD_SHARE
     if "user_vectors" in found.config_class.model_fields:
-        cold = cold_share(dataset.train, dataset.validation, "users") >= COLD_SHARE
-        settings["user_vectors"] = "choosers" if cold else "all"
+        of_cold_users = cold_share(dataset.train, dataset.validation, "users")
+        settings["user_vectors"] = "choosers" if of_cold_users >= COLD_SHARE else "all"
     return settings
 
 
