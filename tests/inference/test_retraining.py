@@ -38,6 +38,14 @@ def test_each_edited_node_gets_and_loses_as_many_pairs_as_its_kind_says(tiny: Wo
     assert {name for name in ("ub", "ui", "bi") if edits.touches(name)} == {relation}  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("kind", "column"), [("bundles-added", 0), ("contents-added", 1)])
+def test_popular_nodes_are_those_with_the_most_choices(tiny: World, kind: EditKind, column: int) -> None:
+    nodes, _ = draw_edits(tiny.dataset, kind, 10, popular=True)
+    choices = np.bincount(tiny.dataset.train[:, column])
+    assert sorted(choices[nodes]) == sorted(choices)[-10:]
+    assert not np.array_equal(nodes, draw_edits(tiny.dataset, kind, 10)[0])
+
+
 def test_a_bundle_that_was_added_is_held_out_no_longer(tiny: World) -> None:
     _, edits = draw_edits(tiny.dataset, "bundles-added", 400)
     edited = edit_dataset(tiny.dataset, edits)
