@@ -246,10 +246,6 @@ def _joined(embeddings: Embeddings) -> Vectors:
     return embeddings.joined("users"), embeddings.joined("bundles")[:-1]
 
 
-def _detached(vectors: Vectors) -> Vectors:
-    return vectors[0].detach(), vectors[1].detach()
-
-
 def _choices(pattern: Pattern, users: Tensor) -> tuple[Tensor, Tensor]:
     """The choices of some users: which of these users, and the bundle."""
     row, at = positions(pattern.pointers, users.numpy())
